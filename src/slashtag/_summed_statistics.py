@@ -264,7 +264,7 @@ class RunningSum(Generic[S]):
             self._numbers[name] = value and more if isinstance(value, bool) else value + more
         self._with_clicks += part.total > 0
 
-    def lack(self, requests: int) -> None:
+    def add_missing(self, requests: int) -> None:
         """Count requests whose answers are missing."""
         self._numbers["missing"] += requests
 
@@ -278,4 +278,6 @@ class RunningSum(Generic[S]):
 @cache
 def _numbers(kind: type[Statistics]) -> dict[str, Any]:
     """Return the members that are numbers or flags, as they are in empty statistics."""
-    return {name: value for name, value in asdict(kind()).items() if not isinstance(value, dict)}
+    members = asdict(kind())
+    del members["complete"]  # which follows from the others
+    return {name: value for name, value in members.items() if not isinstance(value, dict)}

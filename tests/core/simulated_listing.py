@@ -113,10 +113,10 @@ def read(
         early = random.sample(sorted(waiting), random.randint(0, len(waiting))) if random else []
         if isinstance(answer, Service):
             answer.pagesize = cursor.requested_size
-        for number in [*early, *({cursor.page} & waiting - set(early))]:
+        for number in [*early, *({cursor.number} & waiting - set(early))]:
             waiting.discard(number)
             answered[number] = answer(number)
-        found = answered.pop(cursor.page)
+        found = answered.pop(cursor.number)
         if found is None:
             cursor.take_error(NotFoundError("no such page", status=404))
         else:

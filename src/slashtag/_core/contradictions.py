@@ -43,7 +43,7 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
 
     result_type: ClassVar[type[Statistics]]
 
-    #: The envelope's message, if that is not `ok`.
+    #: The envelope's message, if that is not `ok`. No member of the JSON has this name.
     message: str | None = field(default=None, name="")
 
     def to_statistics(self, window: Window | None) -> tuple[Statistics, str | None]:

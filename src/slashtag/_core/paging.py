@@ -92,8 +92,9 @@ class PageCursor(Generic[T]):
     """State of one listing: it is read once, and again while items are missing.
 
     The caller requests the pages that `next_to_request()` returns, of `requested_size` items, and passes the
-    answer for `page` to `take()` or its error to `take_error()`. It then drops its requests for pages that
-    are no longer in `under_way`, and ends when `done` is True. Nothing beyond the limit is requested.
+    answer for the page `number` to `take()` or its error to `take_error()`. It then drops its requests for
+    pages that are no longer in `under_way`, and ends when `done` is True. Nothing beyond the limit is
+    requested.
     """
 
     def __init__(self, options: Paging | None = None) -> None:
@@ -102,21 +103,19 @@ class PageCursor(Generic[T]):
         self.requested_size = self._options.pagesize
         self._left = inf if self._options.limit is None else self._options.limit
         self._reading: Reading[T] = Reading(self._options, self.requested_size)
+        self._is_read_again = False
+        #: Ids of the items given so far: all that the first reading has seen, and new ones of later readings.
         self._given = self._reading.seen
         self._records = 0  # the most of any reading
         self._lacking = inf
         self._in_vain = 0
-        self._ends_early = False
+        #: Whether this reading ends with the last missing item, before its last page.
+        self._ends_once_complete = False
 
     @property
-    def _is_read_again(self) -> bool:
-        # The first reading gives all that it sees.
-        return self._given is not self._reading.seen
-
-    @property
-    def page(self) -> int:
-        """The next page to take."""
-        return self._reading.page
+    def number(self) -> int:
+        """The number of the next page to take."""
+        return self._reading.number
 
     @property
     def under_way(self) -> set[int]:
@@ -125,7 +124,7 @@ class PageCursor(Generic[T]):
 
     @property
     def is_second_opinion(self) -> bool:
-        """Whether `page` is a second opinion: on its first answer, on the end, or on an earlier reading."""
+        """Whether the next request is a second opinion: on an answer, the end, or an earlier reading."""
         reading = self._reading
         return reading.first_answer is not None or reading.confirms_end or self._is_read_again
 
@@ -134,12 +133,12 @@ class PageCursor(Generic[T]):
         return None if self.done else self._reading.next_to_request(self._options.prefetch, self._left)
 
     def take_error(self, error: SlashtagError) -> None:
-        """Process the error for `page`, or raise it if it cannot mean that the listing has ended."""
+        """Process the error for the page `number`; raise it if it cannot mean that the listing has ended."""
         self._reading.take_error(error)
         self._check_end()
 
     def take(self, page: Page[T]) -> Sequence[T]:
-        """Process the answer to `page`; return its new items."""
+        """Process the answer for the page `number`; return its new items."""
         # The service may tell a larger one, but gives no more than were requested.
         items = self._reading.take(replace(page, page_size=min(page.page_size, self.requested_size)))
         if items and self._is_read_again:
@@ -154,7 +153,7 @@ class PageCursor(Generic[T]):
     def _check_end(self) -> None:
         """End the listing if it is complete; after a reading that did not complete it, begin another one."""
         reading, given = self._reading, len(self._given)
-        self.done = not self._left or (self._ends_early and given >= self._records)
+        self.done = not self._left or (self._ends_once_complete and given >= self._records)
         if self.done or not reading.done:
             return
         self._records = max(self._records, reading.records)
@@ -167,22 +166,24 @@ class PageCursor(Generic[T]):
         if self._in_vain == MOST_READINGS_IN_VAIN:
             why = reading.problem or REPEATS
             raise PaginationError(f"{given} items were found, but others may be missing: {why}")
-        self._ends_early = reading.only_insertions and not reading.problem
+        self._ends_once_complete = reading.only_insertions and not reading.problem
         if self._options.start_page == 1:
             # Where the order of equal dates depends on the limits of a page, others may show other items.
             # Pages that were too short twice are as long as the service allows.
             is_capped = self._in_vain > 1 and 0 < reading.records < self.requested_size
             self.requested_size = reading.records if is_capped else max(1, reading.told_size - 1)
         self._reading = Reading(self._options, self.requested_size)
+        self._is_read_again = True
 
 
 class Reading(Generic[T]):
     """One reading of a listing from its start page to its end, by the table above."""
 
     def __init__(self, options: Paging, requested_size: int) -> None:
-        self.page = options.start_page
+        #: The number of the next page to take.
+        self.number = options.start_page
         self.under_way: set[int] = set()
-        #: What the first answer to `page` held, while the page is requested once more.
+        #: What the first answer for that page held, while it is requested once more.
         self.first_answer: Literal["items", "nothing"] | None = None
         #: The items of this reading, and the number of records on its pages.
         self.seen = SeenIds()
@@ -193,27 +194,27 @@ class Reading(Generic[T]):
         self.only_insertions = options.orderby != "date"
         #: The pageSize that pages tell: the number of items that a full one has.
         self.told_size = requested_size
-        self._most_ahead = 1  # of the pages under way, at present
+        self._most_under_way = 1  # pages; one more with each that is taken, up to `prefetch`
         self._end = inf  # the last page, or the one that confirms it
         self._last: list[int] = []  # the ids of the last page
 
     @property
     def done(self) -> bool:
-        is_over = self.page > self._end and not self.under_way and self.first_answer is None
+        is_over = self.number > self._end and not self.under_way and self.first_answer is None
         return is_over or self.problem is not None
 
     @property
     def confirms_end(self) -> bool:
-        """Whether `page` is the one behind a last page."""
-        return self.page == self._end and len(self._last) < self.told_size
+        """Whether the next page to take is the one behind a last page."""
+        return self.number == self._end and len(self._last) < self.told_size
 
     def next_to_request(self, prefetch: int, left: float) -> int | None:
         """Return the next page to request; see `PageCursor.next_to_request`."""
-        number = self.page
+        number = self.number
         if number in self.under_way:
             # While a page is being confirmed, only that page is requested.
             is_confirmed, ahead = self.first_answer is not None or self._end < inf, len(self.under_way)
-            most = min(self._most_ahead, prefetch)
+            most = min(self._most_under_way, prefetch)
             if is_confirmed or ahead >= most or ahead * self.told_size >= left:
                 return None
             number = max(self.under_way) + 1
@@ -230,12 +231,12 @@ class Reading(Generic[T]):
         self._take_nothing()
 
     def take(self, page: Page[T]) -> Sequence[T]:
-        """Process the answer to `page`; return those of its items that are new in this reading."""
+        """Process the answer for the next page; return those of its items that are new in this reading."""
         ids = [item.id for item in page.items]
         fresh = self.seen.new({*ids})
         problem = self._problem(page, ids, fresh)
         is_behind = self._end < inf
-        if not problem and (not ids or is_behind or page.page != self.page):
+        if not problem and (not ids or is_behind or page.page != self.number):
             return self._take_nothing()
         is_repeated = self._answered("items")
         if not is_repeated and (problem or not fresh or len({*ids}) < len(ids)):
@@ -248,8 +249,8 @@ class Reading(Generic[T]):
         return self._accept(page, ids, fresh)
 
     def _problem(self, page: Page[T], ids: list[int], fresh: set[int]) -> str | None:
-        """Return why the listing must be read again if an answer to `page` is the same once more."""
-        number, is_behind, size = self.page, self._end < inf, page.page_size
+        """Return why the listing must be read again if the next answer for a page is the same."""
+        number, is_behind, size = self.number, self._end < inf, page.page_size
         if self._last and not is_behind and size != self.told_size and (ids or size):
             return f"page {number} has a pageSize of {size}, and those before it {self.told_size}"
         # An insertion moves some of the last items behind the end, but not to a page that confirms it.
@@ -282,10 +283,11 @@ class Reading(Generic[T]):
         if self.records > 2 * len(self.seen) + MOST_KNOWN_PAGES * self.told_size:
             raise PaginationError(TOO_FAST)
         if len(ids) < self.told_size:
-            self._end = self.page + (len(ids) % CAP_STEP == 0)
+            is_cap = len(ids) % CAP_STEP == 0  # perhaps: then the next page confirms the end
+            self._end = self.number + 1 if is_cap else self.number
         self._last = ids
-        self._most_ahead += 1
-        self.page += 1
+        self._most_under_way += 1
+        self.number += 1
         return _choose(page.items, fresh)
 
     def _check_order(self, ids: list[int], repeated: int) -> None:
@@ -293,14 +295,14 @@ class Reading(Generic[T]):
         if repeated:
             # Pages requested ahead may miss items.
             self.under_way.clear()
-            self._most_ahead = 0
+            self._most_under_way = 0
         is_next = ids[:repeated] == self._last[len(self._last) - repeated :] and repeated < len(ids)
         row = ids if repeated else [*self._last[-1:], *ids]
         self.only_insertions = is_next and all(a > b for a, b in pairwise(row))
 
     def _answered(self, kind: str) -> bool:
-        """Record an answer to `page`; return whether it is the second one of its kind."""
-        self.under_way.discard(self.page)
+        """Record an answer for the next page; return whether it is the second one of its kind."""
+        self.under_way.discard(self.number)
         first_answer, self.first_answer = self.first_answer, None
         return first_answer == kind
 
@@ -312,8 +314,8 @@ class Reading(Generic[T]):
             return ()
         if is_first:
             # A page behind it must confirm that this is not a gap.
-            self._end = self.page + (self.records > 0)
-        self.page += 1
+            self._end = self.number + 1 if self.records else self.number
+        self.number += 1
         return ()
 
 

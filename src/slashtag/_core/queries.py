@@ -336,6 +336,13 @@ class Plan(Struct, Generic[R_co], frozen=True):
         return replace(self, selectors=selectors, start=start - skipped, stop=stop - skipped, missing=0)
 
 
+def check_query(query: object) -> None:
+    """Raise InvalidRequestError for what is no query."""
+    if not isinstance(query, Query):
+        kinds = "DateRange, Day, Year, AllTime or CountryGeo"
+        raise InvalidRequestError(f"a query is a {kinds}, not {query!r}")
+
+
 def make_plan(
     query: Query[R_co],
     selectors: Iterable[Selector],
@@ -344,10 +351,6 @@ def make_plan(
     range_end: str,
 ) -> Plan[R_co]:
     """Resolve a query, split it along time, and combine each time slice with each selector."""
-    given: object = query
-    if not isinstance(given, Query):
-        kinds = "DateRange, Day, Year, AllTime or CountryGeo"
-        raise InvalidRequestError(f"a query is a {kinds}, not {given!r}")
     zone = parse_zone(timezone)
     query = query.resolve(None if timezone is None else zone, now)
     selectors = tuple(selectors)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import Key, Selector, halves
 from .._core.call import Call, Progress, check_callback
-from .._core.queries import Plan, Query, StatsRequest
+from .._core.queries import Plan, Query, StatsRequest, check_query
 from .._errors import (
     APIError,
     InvalidRequestError,
@@ -41,8 +41,8 @@ class Failure(Struct, Generic[Of_co], frozen=True):
     """Argument of `on_error`: a call that failed for good, its error, and the plan of what is missing.
 
     `plan` has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
-    `collect_each`. `session.stats.retry` takes failures and runs their plans; None: the service cannot be
-    asked, as for a slashtag with a comma.
+    `collect_each`, of a whole batch if nothing was answered. `session.stats.retry` takes failures and runs
+    their plans; None: the service cannot be asked, as for a slashtag with a comma.
     """
 
     call: Call[Any]
@@ -56,28 +56,28 @@ OnError = Callable[[Failure[Of_co]], object]
 async def collect(
     fetcher: StatsFetcher,
     plan: Plan[R],
-    source: Iterable[StatsRequest] | AsyncGenerator[StatsRequest],
     state: RunState,
     workers: int,
+    more: AsyncGenerator[StatsRequest] | None = None,
 ) -> R:
-    """Send the requests of a plan, which may be read asynchronously; return the sum."""
+    """Send the requests of a plan, or `more`, which are read asynchronously; return the sum."""
     running_sum = plan.query.running_sum(plan.span)
-    #: The situations in which the halves of a batch were decided upon, see `may_split`.
-    decided_in: dict[Call[Any], Situation] = {}
+    #: By the call for half of a batch: the failures in a row when the batch was split.
+    failed_before: dict[Call[Any], int] = {}
 
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:
-        """Send one request; return smaller ones if it was refused."""
-        situation = decided_in.pop(request.call, None) or state.situation()
+        """Send one request; return smaller ones if it failed and may be split."""
+        before = failed_before.pop(request.call, state.failed_in_row)
         try:
             running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
             state.succeeded()
         except SlashtagError as error:
-            if len(request.selector.keys) > 1 and state.may_split(error, situation):
+            if len(request.selector.keys) > 1 and state.may_split(error, before):
                 if state.total is not None:
                     state.total += 1
                 halved = map(tuple, halves(request.selector.keys))
                 parts = [plan.request(Selector(keys=half), request.time_slice) for half in halved]
-                decided_in.update((part.call, state.situation()) for part in parts)
+                failed_before.update((part.call, state.failed_in_row) for part in parts)
                 return parts
             # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
             to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
@@ -85,12 +85,13 @@ async def collect(
         state.done()
         return ()
 
-    if len(plan) == 1 and isinstance(source, Iterator):
-        # A worker pool would cost half as much as the request.
-        source = [smaller for request in source for smaller in await work(request)]
-    if source:
-        await WorkerPool(source, work, workers).run()
-    running_sum.lack(state.missing)
+    requests: Iterable[StatsRequest] | AsyncGenerator[StatsRequest] = more or plan.requests()
+    if len(plan) == 1:
+        # Without a worker pool, which costs half as much as the request.
+        requests = await work(*plan.requests())
+    if requests:
+        await WorkerPool(requests, work, workers).run()
+    running_sum.add_missing(state.missing)
     return running_sum.result()
 
 
@@ -107,13 +108,6 @@ def is_refusal(error: SlashtagError) -> bool:
     return isinstance(error, APIError) and error.status in REFUSED
 
 
-class Situation(NamedTuple):
-    """How a run stands: its successes, and its failures since the last one."""
-
-    successes: int
-    failed_in_row: int
-
-
 class RunState:
     """Progress and failures of one run, and what follows from a failure: parts instead, the next, or the end.
 
@@ -125,14 +119,12 @@ class RunState:
         self.total: int | None = None
         #: Requests whose answers are missing in the result.
         self.missing = 0
-        #: The plan of a query whose slashtags are counted one by one.
-        self.plan: Plan[Any] | None = None
-        self._successes = 0
-        #: Failures since the last success, each of a request that was sent after the one before.
-        self._failed_in_row = 0
+        #: Failures since the last success, each of a request that was decided upon after the one before.
+        self.failed_in_row = 0
         self._failed = 0
         self._query = query
         self._done = 0
+        check_query(query)
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
@@ -145,39 +137,33 @@ class RunState:
 
     def succeeded(self) -> None:
         """Record that a request succeeded."""
-        self._successes += 1
-        self._failed_in_row = self._failed = 0
+        self.failed_in_row = self._failed = 0
 
-    def situation(self) -> Situation:
-        """Return the situation in which a request is decided upon, see `may_split`."""
-        return Situation(self._successes, self._failed_in_row)
-
-    def may_split(self, error: SlashtagError, then: Situation, *, always: bool = False) -> bool:
+    def may_split(self, error: SlashtagError, failed_before: int, *, always: bool = False) -> bool:
         """Return whether to request the parts of what failed: one slashtag may be at fault.
 
         A refusal is split also where failures are not reported, to find that slashtag; unless `always`, an
-        undocumented answer is not. What fails without a success since `then`, when it was decided upon, is
-        split only a few times: nothing else may be answered either.
+        undocumented answer is not. `failed_before` is `failed_in_row` when the request was decided upon:
+        after a few failures in a row nothing is split, as nothing else may be answered either.
         """
         if not is_refusal(error):
             may_help = always or isinstance(error, ServerError | TransportError)
             if isinstance(error, RateLimitError) or not may_help or self._on_error is None or error.is_fatal:
                 return False
-        failed_in_row = then.failed_in_row + 1 if then.successes == self._successes else 1
-        self._failed_in_row = max(self._failed_in_row, failed_in_row)
-        return failed_in_row <= (MOST_REFUSALS if is_refusal(error) else MOST_FAILURES)
+        # There may have been a success since.
+        failed = min(failed_before, self.failed_in_row) + 1
+        self.failed_in_row = max(self.failed_in_row, failed)
+        return failed <= (MOST_REFUSALS if is_refusal(error) else MOST_FAILURES)
 
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""
         self._failed += not is_refusal(error)
         return self._failed <= MOST_FAILED
 
-    def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any] | None = None) -> None:
+    def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:
         """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
         if self._on_error is None or error.is_fatal:
             raise error
-        if self.plan is not None:
-            plan = self.plan.only(Selector(keys=call.keys, tag=call.tag))
         self.missing += 1
         self._on_error(Failure(call, error, plan))
 

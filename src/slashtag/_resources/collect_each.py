@@ -74,7 +74,7 @@ class Group:
         self.all_open = 1
         self.told = 0
         #: All-time statistics of each batch, by its slashtags, to compare other answers with.
-        self.all_time: dict[tuple[str, ...], Counts] = {}
+        self.all_time_counts: dict[tuple[str, ...], Counts] = {}
         #: The first search, which verifies for the others that the service counts what it is asked.
         self.leader: Search | None = None
         self.has_verified = asyncio.Event()
@@ -87,7 +87,7 @@ class EachRun(Generic[R]):
         self,
         fetcher: StatsFetcher,
         plan: Plan[R],
-        reporter: RunState,
+        state: RunState,
         *,
         zone: tzinfo,
         now: datetime,
@@ -96,7 +96,7 @@ class EachRun(Generic[R]):
         ordered: bool,
         workers: int,
     ) -> None:
-        self._fetcher, self._plan, self._reporter = fetcher, plan, reporter
+        self._fetcher, self._plan, self._state = fetcher, plan, state
         self._workers, self._ordered = workers, ordered
         #: Periods that end before this (epoch seconds) are over by every clock.
         self._over = now.timestamp() - SETTLING_SECONDS
@@ -150,12 +150,12 @@ class EachRun(Generic[R]):
         failed: list[Selector] = []
 
         async def learn(selector: Selector) -> None:
-            if traits.all_time_is_wrong or len(failed) > len(group.all_time) + 2:
+            if traits.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
                 return
-            call = AllTime().call(selector, months.all_time)
+            call = AllTime().call(selector, months.all_time_slice)
             call = replace(call, freshness="new connection", repeat="never")
             try:
-                group.all_time[selector.keys] = months.counts(
+                group.all_time_counts[selector.keys] = months.counts(
                     await self._fetcher.fetch(call, is_result=False)
                 )
             except (SlashtagError, ValueError) as error:
@@ -167,10 +167,12 @@ class EachRun(Generic[R]):
 
         await WorkerPool(group.selectors, learn, self._workers).run()
         # One failure in many is no reason for other windows: a journal has those of an earlier run.
-        traits.all_time_is_wrong |= len(failed) >= len(group.all_time)
+        traits.all_time_is_wrong |= len(failed) >= len(group.all_time_counts)
         parts: list[Part] = []
         for window, time_slice in months.time_slices.items():
-            empty = {keys for keys, clicks in group.all_time.items() if not months.is_active(window, clicks)}
+            empty = {
+                keys for keys, clicks in group.all_time_counts.items() if not months.is_active(window, clicks)
+            }
             if active := [each for each in group.selectors if each.keys not in empty]:
                 parts.append((time_slice, active))
         is_less = sum(len(active) for _, active in parts) < len(group.selectors) * len(self._plan.time_slices)
@@ -183,7 +185,7 @@ class EachRun(Generic[R]):
             # A service that does not count what it is asked has wrong all-time statistics, too.
             if not traits.all_time_is_wrong and self._may_infer:
                 return True
-        group.all_time.clear()
+        group.all_time_counts.clear()
         return False
 
     async def _collect_parts(self, group: Group, parts: Sequence[Part]) -> None:
@@ -221,7 +223,7 @@ class EachRun(Generic[R]):
         past, present = split_at(time_slice, self._over, self._range_end)
         shares: dict[Selector, list[Selector]] = {}
         query, busy = self._plan.query, BUSY_TODAY if past is None else BUSY
-        mark = self._reporter.situation()
+        failed_before = self._state.failed_in_row
 
         async def ask(selector: Selector) -> None:
             if len(selector.keys) <= FEW_TODAY:
@@ -230,10 +232,10 @@ class EachRun(Generic[R]):
                 call = query.call(selector, present)
                 stats = await self._fetcher.fetch(call, present.window, is_result=False)
             except SlashtagError as error:
-                if not self._reporter.may_split(error, mark, always=True):
+                if not self._state.may_split(error, failed_before, always=True):
                     raise NoAnswersError(error) from None
                 return
-            self._reporter.succeeded()
+            self._state.succeeded()
             if stats.reconciles and busy * stats.total <= len(selector.keys):
                 shares[selector] = shares_of(selector, stats.total)
 
@@ -261,11 +263,11 @@ class EachRun(Generic[R]):
             except SlashtagError as error:
                 if not (is_alone or error.is_fatal):
                     return selector.singles()
-                if not self._reporter.may_go_on(error):
+                if not self._state.may_go_on(error):
                     raise NoAnswersError(error) from None
                 self._fail(group, time_slice, (selector,), error)
                 return ()
-            self._reporter.succeeded()
+            self._state.succeeded()
             if not is_alone and (stats.total or not stats.reconciles):
                 return shares_of(selector, max(1, stats.total))
             self._compare(group, selector, stats, time_slice.window)
@@ -294,23 +296,23 @@ class EachRun(Generic[R]):
                     unusable.append(error)
                     search.is_additive = False
                     return
-                if not self._reporter.may_split(error, mark, always=True):
+                if not self._state.may_split(error, failed_before, always=True):
                     raise NoAnswersError(error) from None
                 return
-            self._reporter.succeeded()
+            self._state.succeeded()
             self._compare(group, selector, stats, window)
             question.answer = counts_of(stats, window)
 
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
-        search = Search(batches, few=0 if group.all_time else FEW_KEYS)
-        rounds, mark = search.rounds(), self._reporter.situation()
+        search = Search(batches, few=0 if group.all_time_counts else FEW_KEYS)
+        rounds, failed_before = search.rounds(), self._state.failed_in_row
         leader = group.leader = group.leader or search
         try:
             while round_ := await next_round(rounds):
                 if leader.is_verified:
                     group.has_verified.set()
-                mark = self._reporter.situation()
+                failed_before = self._state.failed_in_row
                 self._advance(group, time_slice, search.open_keys)
                 await WorkerPool(round_, ask, self._workers).run()
                 # At once, as it may fail.
@@ -338,7 +340,7 @@ class EachRun(Generic[R]):
 
     def _compare(self, group: Group, selector: Selector, stats: Statistics, window: Window | None) -> None:
         """Raise WrongMonthsError if a batch has other clicks than its all-time statistics."""
-        expected, months = group.all_time.get(selector.keys), self._filter
+        expected, months = group.all_time_counts.get(selector.keys), self._filter
         if expected is None or months is None or window is None:
             return
         if months.contradicts(window, stats.total, expected):
@@ -353,7 +355,7 @@ class EachRun(Generic[R]):
     def _tell(self, group: Group, done: int) -> None:
         for _ in range(group.told, min(done, len(group.names))):
             group.told += 1
-            self._reporter.done()
+            self._state.done()
 
     def _add(self, group: Group, name: str, stats: Statistics) -> None:
         if name not in group.sums:
@@ -368,8 +370,9 @@ class EachRun(Generic[R]):
             keys = tuple(key for key in selector.keys if key not in group.failed)
             if keys or not group.failed.issuperset(selector.names):
                 group.failed.update(selector.names)
-                call = self._plan.query.call(replace(selector, keys=keys), time_slice)
-                self._reporter.report_failure(call, error)
+                failed = replace(selector, keys=keys)
+                call = self._plan.query.call(failed, time_slice)
+                self._state.report_failure(call, error, self._plan.only(failed))
 
 
 def singles(selectors: Iterable[Selector]) -> list[Selector]:

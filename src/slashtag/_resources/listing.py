@@ -52,7 +52,7 @@ class Resource(Generic[T]):
         progress: Progress | None = None,
         anew: bool = False,
     ) -> Listing[T]:
-        """List all records, with requests for up to `prefetch` pages under way.
+        """List all records, with requests under way for 1 page, then 2, 3, ... up to `prefetch`.
 
         With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" the records
         that existed at the start are yielded completely and once, the new ones in part and last. While some
@@ -120,14 +120,14 @@ class PageStream(Stream[Page[T]]):
                 if not self._journal_checked and journal is not None and journal.find(call) is not None:
                     self._journal_checked = True
                     if not await self._is_continued(journal, number):
-                        self._anew = True  # all pages: not from the journal
+                        self._anew = True  # from here on
                         call = self._call(number)
                 requests[number] = self._tasks.spawn(self._sender.send(call))
-            task = requests[cursor.page]
+            task = requests[cursor.number]
             if not task.done():
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
                 await asyncio.wait((task,))
-            del requests[cursor.page]
+            del requests[cursor.number]
             try:
                 page = self._outcome(task)
             except (BadRequestError, NotFoundError) as error:

@@ -86,7 +86,7 @@ class Stats:
         """
         state = RunState(plan.query, progress, on_error)
         state.total, state.missing = len(plan), plan.missing
-        return await collect(self._fetcher, plan, plan.requests(), state, self._workers)
+        return await collect(self._fetcher, plan, state, self._workers)
 
     async def retry(
         self,
@@ -146,9 +146,9 @@ class Stats:
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
             requests = read_requests(plan, read_batches(keys, batcher, listing=keys))
-            return await collect(self._fetcher, plan, requests, state, self._workers)
+            return await collect(self._fetcher, plan, state, self._workers, requests)
         state.total = len(plan)
-        return await collect(self._fetcher, plan, plan.requests(), state, self._workers)
+        return await collect(self._fetcher, plan, state, self._workers)
 
     def collect_each(
         self,
@@ -192,7 +192,7 @@ class Stats:
             keys = by_activity(in_fixed_order(keys), earlier_hits)
         batcher = self._batcher(query, state)
         selectors = select(keys, tag, tags, batcher, keep_earlier_order=sorts)
-        state.plan = plan = make_plan(query, selectors, timezone, now, self._range_end)
+        plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = EachRun(
             self._fetcher,
             plan,
@@ -214,7 +214,7 @@ class Stats:
     def _batcher(self, query: Query[Any], state: RunState) -> Batcher:
         """Return the builder of batches, those of an earlier run of the journal's job again."""
         journal = self._sender.journal
-        kept_order = None if journal is None else journal.kept_order(getattr(query, "path", ""))
+        kept_order = None if journal is None else journal.kept_order(query.path)
         return Batcher(self._max_keys_bytes, state.report_bad_key, kept_order)
 
 

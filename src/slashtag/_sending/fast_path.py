@@ -283,6 +283,7 @@ async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aioh
 
     A connection with a 5xx is not used again: it may lead to a backend that fails every request.
     """
+    # Not `protocol.read()`, which is this function on a connection of `session_path`.
     message, content = await type(protocol).read(protocol)
     if message.code >= 500:
         protocol.force_close()

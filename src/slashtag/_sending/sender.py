@@ -170,25 +170,25 @@ class Sender:
         loop, metrics = self.transport.loop, self.metrics
         assert loop is not None
         while True:
-            now = loop.time()
+            began = loop.time()
             # A call that has met a 429 keeps its ticket, and never passes the queue.
-            ticket = self.admission.try_enter(now) if state.ticket is None else None
+            ticket = self.admission.try_enter(began) if state.ticket is None else None
             if ticket is None:
-                ticket = await self._wait(state, now)
-                now = loop.time()
+                ticket = await self._wait(state, began)
+                began = loop.time()
             metrics.attempts += 1
             state.attempts += 1
             # A retry may meet another backend.
-            other = call.anew or call.freshness == "new connection" or state.last is not None
+            new_connection = call.anew or call.freshness == "new connection" or state.last is not None
             try:
                 status, headers, body = await self.transport.exchange(
-                    call, now, self.timeout, self.max_response_bytes, new_connection=other
+                    call, began, self.timeout, self.max_response_bytes, new_connection=new_connection
                 )
                 metrics.bytes_received += len(body)
                 scrubber, report = self.transport.scrubber, self._report_unreadable
                 data = parse(call, status, headers, body, scrubber, time(), report)
             except SlashtagError as error:
-                self._failed(call, state, ticket, error, loop.time(), now)
+                self._failed(call, state, ticket, error, began, loop.time())
             except BaseException:
                 self.admission.cancelled(ticket)
                 raise
@@ -211,8 +211,8 @@ class Sender:
         state: CallState,
         ticket: Ticket,
         error: SlashtagError,
-        now: float,
         began: float,
+        now: float,
     ) -> None:
         """Give the ticket of a failed attempt back; raise the error unless it is a rate-limit 429."""
         if isinstance(error, RequestFailedError):
@@ -247,7 +247,7 @@ class Sender:
         log.log(logging.DEBUG if self.metrics.unreadable else logging.WARNING, "cannot be read: %s", what)
         self.metrics.unreadable += 1
 
-    async def _wait(self, state: CallState, now: float) -> Ticket:
+    async def _wait(self, state: CallState, began: float) -> Ticket:
         max_wait = self.retry.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
@@ -255,7 +255,7 @@ class Sender:
         except WaitTooLongError as error:
             (seconds,) = error.args
         finally:
-            state.waited += asyncio.get_running_loop().time() - now
+            state.waited += asyncio.get_running_loop().time() - began
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
         text = f"given up: {waited} max_wait ({max_wait:g} s)" + _known_of(state)
         raise RateLimitError(text, status=429, retry_after=seconds)

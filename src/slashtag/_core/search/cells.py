@@ -70,7 +70,8 @@ class Cell:
             self.halves += (Cell(second, self),)
         for half in self.halves:
             half.numbers = {}
-        labels_of: dict[str, list[Label]] = {}
+        # The total first: other counts are compared with it.
+        labels_of: dict[str, list[Label]] = {TOTAL[0]: []}
         for label, number in self.numbers.items():
             if bounds.high[number]:
                 labels_of.setdefault(label[0], []).append(label)
