@@ -122,6 +122,7 @@ class RunState:
         #: Failures since the last success, each of a request that was decided upon after the one before.
         self.failed_in_row = 0
         self._failed = 0
+        self._has_succeeded = False
         self._query = query
         self._done = 0
         check_query(query)
@@ -138,6 +139,12 @@ class RunState:
     def succeeded(self) -> None:
         """Record that a request succeeded."""
         self.failed_in_row = self._failed = 0
+        self._has_succeeded = True
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether requests succeed: one has, and none has failed since."""
+        return self._has_succeeded and not self.failed_in_row
 
     def may_split(self, error: SlashtagError, failed_before: int, *, always: bool = False) -> bool:
         """Return whether to request the parts of what failed: one slashtag may be at fault.
@@ -157,7 +164,8 @@ class RunState:
 
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""
-        self._failed += not is_refusal(error)
+        # Of a service that answers others, each slashtag refused may be at fault.
+        self._failed += not (is_refusal(error) and self._has_succeeded)
         return self._failed <= MOST_FAILED
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:

@@ -39,6 +39,8 @@ FEW_TODAY = 20
 FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
+#: Requests of a round that are sent first where none succeeds.
+FEW_AT_FIRST = 4
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
 GROUP, GROUP_WINDOWS = 200, 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
@@ -314,7 +316,11 @@ class EachRun(Generic[R]):
                     group.has_verified.set()
                 failed_before = self._state.failed_in_row
                 self._advance(group, time_slice, search.open_keys)
-                await WorkerPool(round_, ask, self._workers).run()
+                # Where no request succeeds a few show whether to send the others, which else count as failed.
+                few = len(round_) if self._state.is_answered else FEW_AT_FIRST
+                await WorkerPool(round_[:few], ask, self._workers).run()
+                if any(question.answer is not None for question in round_[:few]):
+                    await WorkerPool(round_[few:], ask, self._workers).run()
                 # At once, as it may fail.
                 await self._ask_alone(group, time_slice, search.take_unresolved())
                 if search is not leader:
