@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.search import cells, confirmation
+from slashtag._core.search import cells, confirmation, search
 from slashtag._core.search.cells import TOTAL, Answer, Label
 from slashtag._core.search.search import Search
 from tests.support.laws import examples
 
 KEYS = 8
+DENSE_SHARE = search.DENSE_SHARE
 Table = dict[str, dict[Label, int]]
 Service = Callable[[tuple[str, ...], bool], Answer | None]
 
@@ -30,6 +31,8 @@ def _small_requests() -> Iterable[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "MAX_KEYS", KEYS)
         patch.setattr(confirmation, "MAX_KEYS", KEYS)
+        # As with many batches: else those with a few clicks a key would be asked key by key.
+        patch.setattr(search, "DENSE_SHARE", 9.0)
         yield
 
 
@@ -125,6 +128,16 @@ def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[in
     # Checks: five sets of the keys of a batch that have clicks (without labels, twice), and the others. And
     # the second half of one batch, to verify that halves add up to it.
     assert run.requests <= halving(table, names(count)) + (2 * 5 + 1) * split + 1
+
+
+@pytest.mark.parametrize("count", [8, 12, 24, 40])
+def test_few_keys_with_many_clicks_are_asked_alone(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(search, "DENSE_SHARE", DENSE_SHARE)
+    chances = random.Random(count)
+    table = table_of((n % count, chances.choices("uvwxyz", k=3)) for n in range(count * count // 8))
+    run = Run(count, lambda keys, _: together(table, keys))
+    assert run.results == table
+    assert run.requests <= count + len(run.rounds[0])
 
 
 @examples(200)

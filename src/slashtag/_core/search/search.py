@@ -35,7 +35,8 @@ FEW_REQUESTS = 4
 #: Times to ask halves of a batch that do not add up to it.
 TRIES = 3
 #: A batch with so many counts a unit, or more, is asked unit by unit: no request can tell two of them apart.
-DENSE = 20
+#: With few others to be asked with, that takes fewer requests already at this share of the number of keys.
+DENSE, DENSE_SHARE = 20, 1 / 16
 
 Rounds = Iterator[Sequence[Question] | Sequence[Check] | Pause]
 
@@ -128,9 +129,10 @@ class Search:
         """Ask whole batches."""
         if questions:
             yield from self._ask(questions)
+        dense = min(DENSE, DENSE_SHARE * sum(len(each.keys) for each in questions if each.answer))
         for question in questions:
             root, answer = question.cells[0], question.answer
-            is_dense = answer is not None and answer.get(TOTAL, 0) >= DENSE * len(root.units)
+            is_dense = answer is not None and answer.get(TOTAL, 0) >= max(1, dense * len(root.units))
             if not is_dense and root.take(answer):
                 root.know(self._bounds)
                 continue
