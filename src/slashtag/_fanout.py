@@ -23,7 +23,7 @@ Source = Iterable[W] | AsyncIterator[W]
 Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
 #: Most results that wait for their consumer.
-CAPACITY = 64
+MOST_WAITING = 64
 _END = object()
 
 
@@ -42,6 +42,7 @@ class WorkerPool(Generic[W]):
         #: Whether a worker may ask the source for an item: one at a time may, until its end.
         self._may_ask = True
         self._alive = 0
+        #: Workers that have been started and have taken no item yet.
         self._starting = 0
 
     async def run(self) -> None:

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from math import inf
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
@@ -18,6 +18,7 @@ from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
+from ._core.windows import RangeEnd
 from ._credentials import Credentials, parse_base_url, parse_proxy
 from ._errors import ConfigurationError, SessionClosedError
 from ._fanout import Tasks
@@ -32,13 +33,11 @@ from ._sending.transport import Transport
 if TYPE_CHECKING:
     from ._journal.journal import Journal
 
-RangeEnd = Literal["inclusive", "exclusive"]
-
 _OPTIONS: dict[str, Rule] = {
     "concurrency": POSITIVE_INT,
     "timeout": Rule(Real, lambda s: 0 < s < inf, "a positive number of seconds"),
     "retry": Rule(RetryPolicy | None, lambda _: True, "a RetryPolicy"),
-    "journal": Rule(str | os.PathLike | None, bool, "a path"),
+    "journal": Rule(str | os.PathLike | None, lambda path: path != "", "a path"),
     "journal_max_age": Rule(Real, lambda s: s >= 0, SECONDS.words),
     "max_response_bytes": POSITIVE_INT,
     "rate": Rule(Real | None, lambda rate: 0 < rate < inf, "a positive number of requests a second"),
@@ -100,7 +99,7 @@ class AsyncSession:
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
     ) -> None:
-        check_options(_OPTIONS, locals())
+        check_options(_OPTIONS, locals())  # first: these are the arguments only
         base = parse_base_url(base_url, allow_http=allow_http)
         via = None if proxy is None else parse_proxy(proxy)
         if via is not None and http is not None:
@@ -112,7 +111,7 @@ class AsyncSession:
         credentials = Credentials(apikey, apisecret)
         self._transport = Transport(base, credentials, http, via)
         self._range_end = range_end
-        self._workers = _within_pool(concurrency, http)
+        self._concurrency = _within_pool(concurrency, http)
         self._tasks = Tasks()
         self._is_view = False
         self._closing = asyncio.Lock()
@@ -122,7 +121,7 @@ class AsyncSession:
             from ._journal.journal import Journal
 
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
-        admission = Admission(Throttle(self._workers, rate, log.info))
+        admission = Admission(Throttle(self._concurrency, rate, log.info))
         metrics = Metrics(admission)
         self._traits = ServiceTraits()
         self._use(
@@ -141,12 +140,12 @@ class AsyncSession:
     def _use(self, sender: Sender) -> None:
         """Create the resources that send with this sender."""
         self._sender = sender
-        self.urls = Urls(sender, self._tasks, self._workers)
+        self.urls = Urls(sender, self._tasks, self._concurrency)
         self.tags = Tags(sender, self._tasks)
         self.stats = Stats(
             sender,
             self._tasks,
-            workers=self._workers,
+            workers=self._concurrency,
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
             traits=self._traits,

@@ -161,6 +161,7 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
         clicks = {} if span is None else dict.fromkeys(days(*span), 0)
         length = len(clicks)
         clicks.update(members["clicks"])
+        # Days outside the span came last.
         members["clicks"] = clicks if len(clicks) == length else dict(sorted(clicks.items()))
 
 
@@ -261,7 +262,7 @@ class RunningSum(Generic[S]):
                 add_counts(years.setdefault(year, {}), months)
         for name, value in self._numbers.items():
             more = getattr(part, name)
-            self._numbers[name] = value and more if isinstance(value, bool) else value + more
+            self._numbers[name] = (value and more) if isinstance(value, bool) else (value + more)
         self._with_clicks += part.total > 0
 
     def add_missing(self, requests: int) -> None:

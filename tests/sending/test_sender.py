@@ -481,7 +481,11 @@ async def test_an_outage_of_a_second_is_survived_by_all_with_few_requests() -> N
 async def test_a_service_that_answers_nothing_for_long_gets_one_request_in_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, value in {"CAPACITY": 0.0, "PROBE_INTERVAL": 0.2, "backoff": lambda *_, jitter: 0.001}.items():
+    for name, value in {
+        "RETRIES_AT_ONCE": 0.0,
+        "PROBE_INTERVAL": 0.2,
+        "backoff": lambda *_, jitter: 0.001,
+    }.items():
         monkeypatch.setattr(f"slashtag._sending.admission.{name}", value)
     is_down = True
     policy = RetryPolicy(max_attempts=1_000, max_elapsed=0.3, backoff_base=0.001, backoff_cap=0.001)

@@ -23,7 +23,10 @@ ReportBadKey = Callable[[Key, InvalidRequestError], object]
 KeyAndId = tuple[str, int | None]
 
 MAX_KEYS = 100
+#: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
 MAX_TARGET_BYTES = 8_000
+#: The longest slashtag that is requested: a batch of one always fits.
+MAX_SLASHTAG_BYTES = MAX_TARGET_BYTES // 2
 #: Bytes of a request target reserved for parameters other than url_keys.
 OTHER_PARAMETERS_BYTES = 400
 
@@ -113,11 +116,12 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
     for batch in found:
         joined = ",".join(batch)
-        if joined.count(",") != len(batch) - 1 or "" in batch or "://" in joined:
+        has_comma = joined.count(",") != len(batch) - 1
+        if has_comma or "" in batch or "://" in joined:
             return None
-        # An ASCII character encodes to at most 3 bytes.
+        # An ASCII character encodes to at most 3 bytes, and so would a comma after the last.
         is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
-        if is_long or len(max(batch, key=len)) > MAX_TARGET_BYTES // 6:
+        if is_long or 3 * len(max(batch, key=len)) > MAX_SLASHTAG_BYTES:
             return None
     return [Selector(keys=batch) for batch in found]
 
@@ -181,7 +185,7 @@ class Batcher:
         if slashtag in self._seen:
             return ()
         self._seen.add(slashtag)
-        # A comma after each slashtag takes three bytes if encoded.
+        # With a comma, as if it were encoded: an upper bound.
         size = encoded_size(slashtag) + 3
         is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
         full = self.remainder() if is_full or slashtag in self._last_of else ()
@@ -253,7 +257,7 @@ def check_slashtag(key: object) -> str:
         raise InvalidRequestError(
             f"the slashtag {slashtag!r} contains a comma, which url_keys uses to separate slashtags"
         )
-    if encoded_size(slashtag) > MAX_TARGET_BYTES // 2:
+    if encoded_size(slashtag) > MAX_SLASHTAG_BYTES:
         raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")
     return slashtag
 

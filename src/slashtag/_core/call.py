@@ -44,9 +44,9 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the call is `replayable` and
     the period that it asks about had ended, at `period_end` (epoch seconds). `freshness` "no cache" asks past
     caches, "new connection" also over one that may reach another backend; a journal keeps their answers apart
-    from those to "any". `anew` is for a second opinion on an answer in doubt: not from a journal, past
-    caches, over a new connection. `secrets` are strings (a link's password) that no error and no log may
-    show.
+    from those to "any". `anew` is for a second opinion on an answer in doubt: as "new connection", but not
+    from a journal, where it replaces the first one. `secrets` are strings (a link's password) that no error
+    and no log may show.
     """
 
     method: str
@@ -126,7 +126,7 @@ def path_segment(key: str | int) -> str:
 
 
 class Rule(Struct, frozen=True):
-    """What an option must be: its type, a condition unless it is None, and both in words."""
+    """What an option must be: its type, a condition that None need not meet, and both in words."""
 
     kind: type | UnionType
     is_allowed: Callable[[Any], bool]
@@ -140,8 +140,10 @@ FLAG = Rule(bool, lambda _: True, "True or False")
 
 def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> None:
     """Raise ConfigurationError for the first option that breaks its rule, by its name."""
-    for name in rules.keys() & options.keys():
-        rule, value = rules[name], options[name]
+    for name, rule in rules.items():
+        if name not in options:
+            continue
+        value = options[name]
         # A bool is an int to Python.
         is_kind = isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
         if not is_kind or not (value is None or rule.is_allowed(value)):

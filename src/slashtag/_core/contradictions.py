@@ -168,12 +168,12 @@ def _check_dimensions(stats: Statistics, incomplete: Sequence[str]) -> tuple[Sta
     total = stats.total
     counted = {name: sum(getattr(stats, name).values()) for name in incomplete}
     over = [name for name, n in counted.items() if n > total]
-    for name in over or counted:
-        if over or any(counted.values()) or len(counted) < len(stats.SUMS):
-            problem = f"{total} clicks in all, but {counted[name]} by {name}"
-            contradicts = over or isinstance(stats, GeoStats)
-            return (replace(stats, reconciles=False) if contradicts else stats), problem
-    return stats, None
+    if not any(counted.values()) and len(counted) == len(stats.SUMS):
+        return stats, None
+    name = (over or incomplete)[0]
+    problem = f"{total} clicks in all, but {counted[name]} by {name}"
+    contradicts = over or isinstance(stats, GeoStats)
+    return (replace(stats, reconciles=False) if contradicts else stats), problem
 
 
 def _counts(found: Any) -> dict[Any, int]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from .._summed_statistics import PeriodStats
 from .queries import AllTime, DateRange
-from .windows import DAY, SECOND, TimeSlice, Window, midnight, range_slice, windows
+from .windows import DAY, SECOND, RangeEnd, TimeSlice, Window, midnight, range_slice, windows
 
 #: Clicks of all time by year and month in UTC.
 Counts = Mapping[int, Mapping[int, int]]
@@ -23,7 +23,7 @@ class MonthFilter:
     still arrive. See docs/service.md, Statistics for all time.
     """
 
-    def __init__(self, query: DateRange, zone: tzinfo, now: datetime, range_end: str) -> None:
+    def __init__(self, query: DateRange, zone: tzinfo, now: datetime, range_end: RangeEnd) -> None:
         self._current = now.astimezone(zone).date().replace(day=1)
         self._recent = (self._current - DAY).replace(day=1)
         #: The windows of the range, and the time slice of each.

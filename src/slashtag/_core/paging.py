@@ -54,7 +54,7 @@ T = TypeVar("T", bound=HasId)
 OrderBy = Literal["date", "-date"]
 
 MAX_PAGESIZE = 500
-#: A short page 1 whose length is a multiple of this may be the result of an undocumented cap.
+#: A short page whose length is a multiple of this may be the result of an undocumented cap.
 CAP_STEP = 10
 #: With so many pages more of known items than of new ones, a listing does not advance.
 MOST_KNOWN_PAGES = 8
@@ -139,7 +139,7 @@ class PageCursor(Generic[T]):
 
     def take(self, page: Page[T]) -> Sequence[T]:
         """Process the answer for the page `number`; return its new items."""
-        # The service may tell a larger one, but gives no more than were requested.
+        # The pageSize that the service tells may be larger, but a page has no more than were requested.
         items = self._reading.take(replace(page, page_size=min(page.page_size, self.requested_size)))
         if items and self._is_read_again:
             new = self._given.new({item.id for item in items})
@@ -169,7 +169,7 @@ class PageCursor(Generic[T]):
         self._ends_once_complete = reading.only_insertions and not reading.problem
         if self._options.start_page == 1:
             # Where the order of equal dates depends on the limits of a page, others may show other items.
-            # Pages that were too short twice are as long as the service allows.
+            # A whole reading of one page that is too short, twice: the service allows no longer ones.
             is_capped = self._in_vain > 1 and 0 < reading.records < self.requested_size
             self.requested_size = reading.records if is_capped else max(1, reading.told_size - 1)
         self._reading = Reading(self._options, self.requested_size)
@@ -213,9 +213,10 @@ class Reading(Generic[T]):
         number = self.number
         if number in self.under_way:
             # While a page is being confirmed, only that page is requested.
-            is_confirmed, ahead = self.first_answer is not None or self._end < inf, len(self.under_way)
+            is_being_confirmed = self.first_answer is not None or self._end < inf
+            ahead = len(self.under_way)
             most = min(self._most_under_way, prefetch)
-            if is_confirmed or ahead >= most or ahead * self.told_size >= left:
+            if is_being_confirmed or ahead >= most or ahead * self.told_size >= left:
                 return None
             number = max(self.under_way) + 1
         self.under_way.add(number)
@@ -238,7 +239,7 @@ class Reading(Generic[T]):
         is_behind = self._end < inf
         if not problem and (not ids or is_behind or page.page != self.number):
             return self._take_nothing()
-        is_repeated = self._answered("items")
+        is_repeated = self._note_answer("items")
         if not is_repeated and (problem or not fresh or len({*ids}) < len(ids)):
             self.first_answer = "items"
             return ()
@@ -275,12 +276,14 @@ class Reading(Generic[T]):
     def _accept(self, page: Page[T], ids: list[int], fresh: set[int]) -> Sequence[T]:
         if not self._last:
             self.told_size = page.page_size
-        repeated = len({*ids}) - len(fresh)
+        different = len({*ids})
+        repeated = different - len(fresh)
         if self.only_insertions:
             self._check_order(ids, repeated)
-        self.records += len(fresh) + repeated
+        self.records += different
         self.seen.add(fresh)
-        if self.records > 2 * len(self.seen) + MOST_KNOWN_PAGES * self.told_size:
+        known = self.records - len(self.seen)
+        if known > len(self.seen) + MOST_KNOWN_PAGES * self.told_size:
             raise PaginationError(TOO_FAST)
         if len(ids) < self.told_size:
             is_cap = len(ids) % CAP_STEP == 0  # perhaps: then the next page confirms the end
@@ -295,12 +298,13 @@ class Reading(Generic[T]):
         if repeated:
             # Pages requested ahead may miss items.
             self.under_way.clear()
-            self._most_under_way = 0
+            self._most_under_way = 0  # 1 once the page is accepted
+        # The repeated items must be the end of the page before, and the ids go on descending.
         is_next = ids[:repeated] == self._last[len(self._last) - repeated :] and repeated < len(ids)
         row = ids if repeated else [*self._last[-1:], *ids]
         self.only_insertions = is_next and all(a > b for a, b in pairwise(row))
 
-    def _answered(self, kind: str) -> bool:
+    def _note_answer(self, kind: str) -> bool:
         """Record an answer for the next page; return whether it is the second one of its kind."""
         self.under_way.discard(self.number)
         first_answer, self.first_answer = self.first_answer, None
@@ -309,11 +313,11 @@ class Reading(Generic[T]):
     def _take_nothing(self) -> Sequence[T]:
         """Process an answer that adds nothing: the page is behind the end, or must be requested again."""
         is_first = self._end == inf
-        if not self._answered("nothing") and is_first:
+        if not self._note_answer("nothing") and is_first:
             self.first_answer = "nothing"
             return ()
         if is_first:
-            # A page behind it must confirm that this is not a gap.
+            # A page behind it must confirm that this is not a gap, unless the account is empty.
             self._end = self.number + 1 if self.records else self.number
         self.number += 1
         return ()

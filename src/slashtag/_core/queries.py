@@ -26,6 +26,7 @@ from .windows import (
     DAY,
     SECOND,
     Bound,
+    RangeEnd,
     TimeSlice,
     Zone,
     only_offset,
@@ -52,10 +53,10 @@ class Query(PydanticType, Generic[R_co], frozen=True):
     answer_type: ClassVar[type[StatsAnswer]]
 
     def resolve(self, zone: tzinfo | None, now: datetime) -> Query[R_co]:
-        """Return the query without values that depend on the present day, or on the zone if one is given."""
+        """Return the query with bounds that do not depend on today, nor on the zone if one is given."""
         return self
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         """Split the query by time, according to the zone and the limits of the service."""
         raise NotImplementedError
 
@@ -161,7 +162,7 @@ class DateRange(Query[RangeStats], frozen=True):
         counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone))
         return DateRange(*counted), DateRange(*before)
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         return range_slices(*self.bounds, zone, range_end)
 
     def span(self, zone: tzinfo) -> Span:
@@ -187,14 +188,14 @@ class Day(Query[RangeStats], frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "date", parse_day("date", self.date))
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         day, _ = self.span(zone)
         found = windows(day, day, zone)
         whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - SECOND
         if not whole:
             return [range_slice(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *timezone_param(found[0].offset))
-        return [TimeSlice(params, str(day), found[0], found[0].ended)]
+        return [TimeSlice(params, str(day), found[0], found[0].period_end)]
 
     def span(self, zone: tzinfo) -> Span:
         assert not isinstance(self.date, str)
@@ -218,7 +219,7 @@ class Year(Query[PeriodStats], frozen=True):
         # A smaller number is probably a two-digit year.
         check_int("year", self.year, 1000, 9998)
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
@@ -233,7 +234,7 @@ class AllTime(Query[PeriodStats], frozen=True):
     path = "stats/alltime"
     answer_type = PeriodAnswer
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         offsets = (offset for *_, offset in segments(zone, OLDEST_CLICK, now))
         return [self.time_slice(only_offset(zone, offsets, "all time"))]
 
@@ -267,7 +268,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
         force_setattr(self, "start", start)
         force_setattr(self, "end", end)
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: str) -> Sequence[TimeSlice]:
+    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         assert not isinstance(self.start, str)
         assert not isinstance(self.end, str)
         label = f"{self.iso_code}, {self.start} to {self.end}"
@@ -277,11 +278,15 @@ class CountryGeo(Query[GeoStats], frozen=True):
 
 
 class StatsRequest(Struct, frozen=True, gc=False):
-    """One request of a query: one selector, one time slice, and the call for them."""
+    """One request of a query: one selector, one time slice, and the call for them.
+
+    `failed_before`, for half of a batch: how many requests had failed in a row when the batch was split.
+    """
 
     selector: Selector
     time_slice: TimeSlice
     call: Call[Any]
+    failed_before: int | None = None
 
 
 class Plan(Struct, Generic[R_co], frozen=True):
@@ -295,7 +300,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
     query: Query[R_co]
     selectors: tuple[Selector, ...]
     time_slices: tuple[TimeSlice, ...]
-    span: tuple[date, date] | None
+    span: Span | None
     start: int
     stop: int
     missing: int = 0
@@ -312,9 +317,11 @@ class Plan(Struct, Generic[R_co], frozen=True):
         for n in range(self.start, self.stop):
             yield self.request(self.selectors[n // width], self.time_slices[n % width])
 
-    def request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
+    def request(
+        self, selector: Selector, time_slice: TimeSlice, failed_before: int | None = None
+    ) -> StatsRequest:
         """Return the request for one selector and one time slice."""
-        return StatsRequest(selector, time_slice, self.query.call(selector, time_slice))
+        return StatsRequest(selector, time_slice, self.query.call(selector, time_slice), failed_before)
 
     def only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
         """Return the plan for one selector and one time slice, or all of them."""
@@ -348,10 +355,11 @@ def make_plan(
     selectors: Iterable[Selector],
     timezone: Zone,
     now: datetime,
-    range_end: str,
+    range_end: RangeEnd,
 ) -> Plan[R_co]:
     """Resolve a query, split it along time, and combine each time slice with each selector."""
     zone = parse_zone(timezone)
+    # Without a zone, local times are not resolved but refused.
     query = query.resolve(None if timezone is None else zone, now)
     selectors = tuple(selectors)
     slices = tuple(query.time_slices(zone, now, range_end))

@@ -156,12 +156,12 @@ def parse(
             envelope = _decode(returns, body, report, scrubber)
             if envelope.status != 200:
                 problem = f"the envelope says {envelope.status}"
-            elif envelope.message == "ok" or is_ok(envelope.message):
+            elif envelope.message == "ok" or is_ok(envelope.message):  # most are "ok", which is fast to tell
                 return envelope.data  # type: ignore[no-any-return]
             else:
                 message = scrubber.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
                 if isinstance(envelope.data, StatsAnswer):
-                    # Requested once more with what else is wrong with it.
+                    # `to_statistics` says that this is wrong.
                     envelope.data.message = message
                     return envelope.data  # type: ignore[return-value]
                 problem = f"the message is {message!r}"
@@ -218,6 +218,7 @@ def _error(
             what = f"an undocumented status {status}"
         return UnexpectedResponseError(
             what,
+            # A 2xx in the envelope of a 200 is no status of its own.
             status=effective if effective >= 300 else status,
             excerpt=excerpt,
             repeatable=effective >= 400 or (status == 200 and effective < 300),

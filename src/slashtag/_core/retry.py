@@ -7,6 +7,7 @@ GET                   "always"       repeat      repeat         repeat          
 update, same values   "always"       repeat      repeat         repeat, then unknown    unknown
 rename by slashtag    "if not done"  repeat      repeat         unknown                 unknown
 create, `once`        "if unsent"    repeat      fail           unknown                 unknown
+GET that only helps   "never"        fail        fail           fail                    fail
 
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a

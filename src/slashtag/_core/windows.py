@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from math import inf
+from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from msgspec import Struct
@@ -22,6 +23,8 @@ _SAMPLE = timedelta(hours=12)
 
 Bound = date | datetime
 Zone = str | tzinfo | None
+#: Whether the service counts the last second of a range.
+RangeEnd = Literal["inclusive", "exclusive"]
 
 
 def parse_zone(zone: Zone) -> tzinfo:
@@ -65,6 +68,7 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
     def offset_at(instant: datetime) -> timedelta:
         return instant.astimezone(zone).utcoffset() or timedelta()
 
+    # A datetime.timezone has one offset for ever.
     step = last - first if isinstance(zone, timezone) else _SAMPLE
     start, offset, at = first, offset_at(first), first
     while at < last:
@@ -115,7 +119,7 @@ class Window(Struct, frozen=True):
         return self.start.utcoffset() or timedelta()
 
     @property
-    def ended(self) -> float:
+    def period_end(self) -> float:
         """The time after the last second of the window, in epoch seconds."""
         return (self.end + SECOND).timestamp()
 
@@ -138,9 +142,10 @@ def windows(start: Bound, end: Bound, zone: tzinfo, *, within_months: bool = Fal
             days = MAX_WINDOW_DAYS
             if within_months:
                 days = last_day(first).day - first.day + 1
-            most = days * DAY - (first - midnight(first.date(), fixed)) - SECOND
+            # To the last second of the last day; the first day may have begun before.
+            longest = days * DAY - (first - midnight(first.date(), fixed)) - SECOND
             # A timedelta, because the end may be outside the calendar.
-            found.append(Window(first, first + min(whole.end - first, most)))
+            found.append(Window(first, first + min(whole.end - first, longest)))
             first = found[-1].end + SECOND
     return found
 
@@ -153,6 +158,7 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     found: list[Window] = []
     try:
         # Convert to UTC first: arithmetic in local time is wrong across a transition.
+        # No offset is more than a day: a date begins and ends within two days of the same date of UTC.
         low = start.astimezone(UTC) if isinstance(start, datetime) else midnight(start) - 2 * DAY
         high = end.astimezone(UTC) + SECOND if isinstance(end, datetime) else midnight(end) + 2 * DAY
         for begins, stops, offset in segments(zone, low, high):
@@ -198,29 +204,30 @@ def timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
     return (("timezone", format_offset(offset)),) if offset else ()
 
 
-def range_slice(window: Window, range_end: str) -> TimeSlice:
+def range_slice(window: Window, range_end: RangeEnd) -> TimeSlice:
     """Return the time slice of one window of a date range."""
     end = window.end + SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
-    label, ended, offset = str(window), window.ended, window.offset
-    return TimeSlice((("date_range", span), *timezone_param(offset)), label, window, ended)
+    params = (("date_range", span), *timezone_param(window.offset))
+    return TimeSlice(params, str(window), window, window.period_end)
 
 
-def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
+def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
     """Return the time slices of a date range."""
-    # Cached for callers that repeat a range: splitting takes as long as a request.
+    # Cached for callers that repeat a range: splitting takes as long as a request. Not for other zones: a
+    # tzinfo of the caller may change its mind, or have no hash.
     split = _fixed_range_slices if isinstance(zone, timezone) else _range_slices
     return split(start, end, zone, range_end)
 
 
-def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: str) -> Sequence[TimeSlice]:
+def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
     return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
 
 
 _fixed_range_slices = lru_cache(maxsize=64)(_range_slices)
 
 
-def split_at(time_slice: TimeSlice, now: float, range_end: str) -> tuple[TimeSlice | None, TimeSlice]:
+def split_at(time_slice: TimeSlice, now: float, range_end: RangeEnd) -> tuple[TimeSlice | None, TimeSlice]:
     """Return the days of a time slice that are over by a time (epoch seconds), if any, and the others."""
     window = time_slice.window
     assert window is not None
@@ -241,4 +248,4 @@ def whole_period(
         return ()
     offset = only_offset(zone, (window.offset for window in found), label)
     whole = Window(found[0].start, found[-1].end)
-    return (TimeSlice((*params, *timezone_param(offset)), label, whole, whole.ended),)
+    return (TimeSlice((*params, *timezone_param(offset)), label, whole, whole.period_end),)

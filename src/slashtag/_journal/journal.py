@@ -1,4 +1,4 @@
-"""Journal of a job: a file of complete responses, which a second run requests if they may have changed."""
+"""Journal of a job: complete responses in a file; a second run requests only what may have changed."""
 
 import asyncio
 import hashlib
@@ -34,8 +34,8 @@ class Journal:
 
     A response is replayed if the file had it before this session started, if it was final when it was
     fetched (see `is_final`) and is at most `max_age` seconds old, both by the service's clock. It is not if a
-    slashtag of it belongs to another link now. A thread commits responses in
-    groups, at most 0.2 seconds after their arrival: kill -9 loses only those not yet committed.
+    slashtag of it belongs to another link now. A thread commits responses in groups, at most 0.2 seconds
+    after their arrival: kill -9 loses only those not yet committed.
 
     Raises ConfigurationError if the file is not a journal, in use, or belongs to another job; JournalError if
     it is damaged or cannot be written, for example on a full disk; committed responses remain.

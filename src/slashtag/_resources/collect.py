@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -58,16 +58,15 @@ async def collect(
     plan: Plan[R],
     state: RunState,
     workers: int,
-    more: AsyncGenerator[StatsRequest] | None = None,
+    requests: AsyncGenerator[StatsRequest] | None = None,
 ) -> R:
-    """Send the requests of a plan, or `more`, which are read asynchronously; return the sum."""
+    """Send the requests of a plan, or others instead that are read asynchronously; return the sum."""
     running_sum = plan.query.running_sum(plan.span)
-    #: By the call for half of a batch: the failures in a row when the batch was split.
-    failed_before: dict[Call[Any], int] = {}
 
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:
         """Send one request; return smaller ones if it failed and may be split."""
-        before = failed_before.pop(request.call, state.failed_in_row)
+        # Of half a batch: when it was split, as other halves may have failed since.
+        before = state.failed_in_row if request.failed_before is None else request.failed_before
         try:
             running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
             state.succeeded()
@@ -75,22 +74,18 @@ async def collect(
             if len(request.selector.keys) > 1 and state.may_split(error, before):
                 if state.total is not None:
                     state.total += 1
-                halved = map(tuple, halves(request.selector.keys))
-                parts = [plan.request(Selector(keys=half), request.time_slice) for half in halved]
-                failed_before.update((part.call, state.failed_in_row) for part in parts)
-                return parts
+                parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
+                return [plan.request(part, request.time_slice, state.failed_in_row) for part in parts]
             # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
             to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
             state.report_failure(request.call, error, to_retry)
         state.done()
         return ()
 
-    requests: Iterable[StatsRequest] | AsyncGenerator[StatsRequest] = more or plan.requests()
-    if len(plan) == 1:
-        # Without a worker pool, which costs half as much as the request.
-        requests = await work(*plan.requests())
-    if requests:
-        await WorkerPool(requests, work, workers).run()
+    # Of one request without a worker pool, which costs half as much as the request.
+    source = await work(*plan.requests()) if len(plan) == 1 else requests or plan.requests()
+    if source:
+        await WorkerPool(source, work, workers).run()
     running_sum.add_missing(state.missing)
     return running_sum.result()
 
@@ -121,7 +116,8 @@ class RunState:
         self.missing = 0
         #: Failures since the last success, each of a request that was decided upon after the one before.
         self.failed_in_row = 0
-        self._failed = 0
+        #: Failures since the last success, but for refusals of a service that answers others.
+        self._failed_alone = 0
         self._has_succeeded = False
         self._query = query
         self._done = 0
@@ -138,7 +134,7 @@ class RunState:
 
     def succeeded(self) -> None:
         """Record that a request succeeded."""
-        self.failed_in_row = self._failed = 0
+        self.failed_in_row = self._failed_alone = 0
         self._has_succeeded = True
 
     @property
@@ -165,8 +161,8 @@ class RunState:
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""
         # Of a service that answers others, each slashtag refused may be at fault.
-        self._failed += not (is_refusal(error) and self._has_succeeded)
-        return self._failed <= MOST_FAILED
+        self._failed_alone += not (is_refusal(error) and self._has_succeeded)
+        return self._failed_alone <= MOST_FAILED
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:
         """Report a failure, with the plan of what is missing; raise it if the others must not continue."""

@@ -21,16 +21,16 @@ from .._core.queries import AllTime, DateRange, Plan
 from .._core.search.cells import TOTAL, Answer, Label, Question
 from .._core.search.confirmation import Check
 from .._core.search.search import Rounds, Search
-from .._core.windows import TimeSlice, Window, split_at
+from .._core.windows import RangeEnd, TimeSlice, Window, split_at
 from .._errors import SlashtagError, UnexpectedResponseError
-from .._fanout import CAPACITY, Results, Tasks, WorkerPool
+from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._summed_statistics import RangeStats, RunningSum, Statistics
 from .collect import RunState
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
 
-#: A batch with a click for so many slashtags, or fewer, on days that are not over is requested one by one: in
+#: A batch with more than a click for so many slashtags on days that are not over is requested one by one: in
 #: a window that has other days too, and without such.
 BUSY, BUSY_TODAY = 6, 3
 #: Batches of at most so many slashtags, too: they save too little.
@@ -93,7 +93,7 @@ class EachRun(Generic[R]):
         *,
         zone: tzinfo,
         now: datetime,
-        range_end: str,
+        range_end: RangeEnd,
         inferred: bool,
         ordered: bool,
         workers: int,
@@ -111,7 +111,7 @@ class EachRun(Generic[R]):
             self._filter = MonthFilter(plan.query, zone, now, range_end)
         is_joint = self._infers or has_tags
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if is_joint else 1
-        self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(CAPACITY)
+        self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
         #: Set once the group that was begun last has been delivered.
         self._delivered = asyncio.Event()
         self._delivered.set()

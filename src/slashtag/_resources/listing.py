@@ -116,7 +116,7 @@ class PageStream(Stream[Page[T]]):
         while not cursor.done:
             while (number := cursor.next_to_request()) is not None:
                 call = self._call(number, anew=cursor.is_second_opinion)
-                # Not before: which answers are too old is known once the service has told its time.
+                # At the first page that the journal has.
                 if not self._journal_checked and journal is not None and journal.find(call) is not None:
                     self._journal_checked = True
                     if not await self._is_continued(journal, number):
@@ -185,7 +185,7 @@ class ItemStream(AsyncReadable, AsyncIterator[T]):
         for item in self._items:
             return item
         self._items = iter((await anext(self._pages)).items)
-        return next(self._items)
+        return next(self._items)  # no page is empty
 
     async def aclose(self) -> None:
         self._items = iter(())
@@ -226,5 +226,6 @@ class Listing(AsyncReadable, Generic[T]):
             return [item async for page in pages for item in page.items]
 
     async def aclose(self) -> None:
+        # It may be read again.
         tasks, self._tasks = self._tasks, Tasks(self._resource._tasks)
         await tasks.aclose()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from .._core.batches import Batcher, KeptOrder, Key, Keys, Selector, in_fixed_order, select
 from .._core.call import Progress
 from .._core.queries import Plan, Query, StatsRequest, make_plan
-from .._core.windows import Zone, parse_zone
+from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import AsyncReadable, Results, Tasks, WorkerPool
 from .._sending.sender import Sender
@@ -45,7 +45,7 @@ class Stats:
         *,
         workers: int,
         max_keys_bytes: int,
-        range_end: str,
+        range_end: RangeEnd,
         traits: ServiceTraits,
     ) -> None:
         self._sender = sender
@@ -66,9 +66,10 @@ class Stats:
     ) -> Plan[R]:
         """Return the requests of a query without sending them, as a plan that can be pickled and split.
 
-        Slashtags are sent in batches of at most 100 whose request target stays under 8,000 bytes, ranges in
-        windows of at most 32 days. Raises TypeError for a wrong selector, InvalidRequestError for other
-        invalid arguments. See docs/service.md, Statistics: common selector; Limits.
+        Slashtags are sent in batches of at most 100, ranges in windows of at most 32 days. A request target
+        has at most 8,000 bytes, as servers often limit it, which is not documented. Raises TypeError for a
+        wrong selector, InvalidRequestError for other invalid arguments. See docs/service.md, Statistics:
+        common selector; Limits.
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
@@ -132,11 +133,11 @@ class Stats:
         Without slashtags the result is empty and nothing is sent. `keys` may be asynchronous
         (`session.urls.list()`): batches are then sent while it is read. `progress` is called with
         (requests done, total or None). With `on_error` a failed request is reported as a Failure and the
-        others continue: the result is not `complete`, and `retry` requests what is missing. A batch answered
-        400 is split until the bad slashtag is isolated; authentication errors are always raised. Raises
-        TypeError for a wrong selector, InvalidRequestError before anything is sent (for a slashtag that is
-        read asynchronously when it is read), and errors of requests with a note naming the batch and window.
-        See docs/service.md, Statistics: common selector.
+        others continue: the result is not `complete`, and `retry` requests what is missing. A batch that is
+        refused (400, 403, 404, 413, 414) is split until the bad slashtag is isolated; authentication errors
+        are always raised. Raises TypeError for a wrong selector, InvalidRequestError before anything is sent
+        (for a slashtag that is read asynchronously when it is read), and errors of requests with a note
+        naming the batch and window. See docs/service.md, Statistics: common selector.
         """
         state = RunState(query, progress, on_error)
         batcher = self._batcher(query, state)

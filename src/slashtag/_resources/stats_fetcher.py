@@ -13,7 +13,7 @@ from .._sending.sender import Sender
 
 #: Paths in the document's sample requests, where they differ from the stated ones.
 SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
-#: After so many second requests in vain no other second one is made.
+#: After so many second requests in vain, in a row, no other second one is made in the session.
 MOST_IN_VAIN = 8
 
 log = logging.getLogger("slashtag")
@@ -73,16 +73,19 @@ class StatsFetcher:
         return stats
 
     async def _request(self, call: Call[Any]) -> Any:
-        known, stated, sampled = self.traits.uses_sample_path, call.path, SAMPLE_PATHS.get(call.path)
-        if sampled is not None and known.get(stated):
-            call = replace(call, path=sampled)
+        stated, sampled = call.path, SAMPLE_PATHS.get(call.path)
+        if sampled is None:
+            return await self._confirm_404(call)
+        known = self.traits.uses_sample_path
+        if known.get(stated):
+            return await self._confirm_404(replace(call, path=sampled))
         try:
             answer = await self._confirm_404(call)
             known.setdefault(stated, False)
             return answer
         except (NotFoundError, UnexpectedResponseError) as error:
             # For an unknown path, a router may answer without the service's envelope.
-            if error.status != 404 or sampled in (None, call.path) or known.get(stated) is False:
+            if error.status != 404 or stated in known:
                 raise
             missing = error
         try:

@@ -25,7 +25,8 @@ class Tags(Resource[Tag]):
         members: dict[str, object] = {"name": check_text("name", name, MAX_TAG_NAME)}
         if description is not None:
             members["description"] = check_text("description", description, MAX_TAG_DESCRIPTION, empty=True)
-        call = Call(method="POST", path="tags", returns=Tag, body=msgspec.json.encode(members))
+        body = msgspec.json.encode(members)
+        call = Call(method="POST", path="tags", returns=Tag, body=body, repeat="if unsent")
         return await self._sender.send(call)
 
     async def ensure(self, name: str, *, description: str | None = None) -> Tag:

@@ -25,7 +25,7 @@ from .._core.call import (
 )
 from .._core.scrubber import HIDDEN
 from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError
-from .._fanout import CAPACITY, Results, Tasks, WorkerPool
+from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._records import Page, ShortUrl
 from .._sending.sender import Sender
 from .listing import Resource
@@ -217,7 +217,7 @@ class Urls(Resource[ShortUrl]):
         for n, problem in find_problems(enumerate(changes, 1), "change"):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
         calls = [(change, change.call(once=not repeat_lost)) for change in changes]
-        results: asyncio.Queue[Outcome] = asyncio.Queue(CAPACITY)
+        results: asyncio.Queue[Outcome] = asyncio.Queue(MOST_WAITING)
         sender, done = self._sender, count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:

@@ -19,7 +19,7 @@ from .._errors import APIError, RateLimitError, SessionClosedError, SlashtagErro
 LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
 TURNS = 3  # new calls depart between two that met a 429, many of which may be refused
 
-CAPACITY = 100.0  # retries that a session may send at once
+RETRIES_AT_ONCE = 100.0  # retries that a session may send at once
 EARNED = 0.2  # retries per request that succeeds at once
 #: Consecutive failures at which an outage is logged; shorter outages are not.
 OUTAGE_FAILURES = 3
@@ -30,10 +30,10 @@ log = logging.getLogger("slashtag")
 
 
 class WaitTooLongError(Exception):
-    """Failure to admit a request within its max_wait.
+    """Failure to admit a request within its max_wait, or before the end of a pause in so many seconds."""
 
-    Its argument is the end of a pause, in seconds from now; None without one.
-    """
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
 
 
 class _Waiter(NamedTuple):
@@ -111,7 +111,8 @@ class Admission:
                 self._alone -= 1
             now = loop.time()
         waiter = _Waiter(order, deadline, ticket, loop.create_future())
-        heappush(self._queues[0 if ticket is None else 1 + ticket.is_refused], waiter)
+        queue = self._new if ticket is None else self._refused if ticket.is_refused else self._returned
+        heappush(queue, waiter)
         self._first_deadline = min(self._first_deadline, deadline)
         timer = None if max_wait is None else loop.call_at(deadline, self._refuse, waiter)
         try:
@@ -185,7 +186,10 @@ class Admission:
             # The last entry of a heap is one of the last in order, and to take it leaves a heap.
             waiter = queue.pop() if throttle.exhausted and queue is self._new else heappop(queue)
             if not waiter.future.done():
-                self._turns = TURNS if queue is self._returned else max(self._turns - (queue is self._new), 0)
+                if queue is self._returned:
+                    self._turns = TURNS
+                elif queue is self._new:
+                    self._turns = max(self._turns - 1, 0)
                 waiter.future.set_result(throttle.depart(now, waiter.ticket))
 
     def _next_queue(self) -> list[_Waiter]:
@@ -193,7 +197,8 @@ class Admission:
         if self.throttle.exhausted:
             return self._new or self._returned or self._refused
         if self._new and self._returned and not self._refused:
-            return self._new if self._turns or self._new < self._returned else self._returned
+            is_first = self._new[0].order < self._returned[0].order
+            return self._new if self._turns or is_first else self._returned
         return self._refused or self._new or self._returned
 
     def _refuse_hopeless(self) -> None:
@@ -250,8 +255,9 @@ class RetryBudget:
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
-        self._left = CAPACITY
-        self._failures = 0
+        self._left = RETRIES_AT_ONCE
+        #: Failures in a row of retries that were sent alone.
+        self._failed_alone = 0
         #: Times of the first failure since the last answer, of the latest one, and of the next probe.
         self._failing_since = self._failed_at = inf
         self._probe_at = -inf
@@ -260,8 +266,8 @@ class RetryBudget:
 
     def earn(self) -> None:
         """Record a request that succeeded at once."""
-        if self._left < CAPACITY:
-            self._left = min(CAPACITY, self._left + EARNED)
+        if self._left < RETRIES_AT_ONCE:
+            self._left = min(RETRIES_AT_ONCE, self._left + EARNED)
 
     def answered(self) -> None:
         """Record an answer, be it an error that concerns its request only."""
@@ -273,7 +279,7 @@ class RetryBudget:
 
     def is_outage(self, patience: float) -> bool:
         """Return whether retries keep failing, and all requests have for `patience` seconds."""
-        if self._failures < OUTAGE_FAILURES:
+        if self._failed_alone < OUTAGE_FAILURES:
             return False
         now = asyncio.get_running_loop().time()
         return now - self._failed_at < patience <= now - self._failing_since
@@ -306,7 +312,7 @@ class RetryBudget:
                 await turn.enter_async_context(self._turn)
                 if self._left < 1:
                     # Not random, because no other one waits for it.
-                    seconds = backoff(RetryPolicy(), self._failures + 1, jitter=0.75)
+                    seconds = backoff(RetryPolicy(), self._failed_alone + 1, jitter=0.75)
                     await self._admission.sleep_until(asyncio.get_running_loop().time() + seconds)
                 is_alone = self._left < 1
                 self._left = max(self._left - 1, 0.0)
@@ -318,18 +324,18 @@ class RetryBudget:
     def ended(self, error: BaseException | None, *, is_alone: bool) -> None:
         """Record the end of a retry."""
         if error is not None and is_failure(error):
-            self._failures += is_alone
-            if is_alone and self._failures == OUTAGE_FAILURES:
+            self._failed_alone += is_alone
+            if is_alone and self._failed_alone == OUTAGE_FAILURES:
                 log.warning("the service keeps failing, retrying one request at a time: %s", error)
         else:
             is_answered = error is None or (
                 isinstance(error, APIError) and not isinstance(error, RateLimitError)
             )
             if is_answered:
-                if self._failures >= OUTAGE_FAILURES:
+                if self._failed_alone >= OUTAGE_FAILURES:
                     log.info("the service has recovered")
-                self._failures = 0
-            # Refund the cost, and as much again if others are waiting.
-            self._left = min(CAPACITY, self._left + (2 if is_answered and self._turn.locked() else 1))
+                self._failed_alone = 0
+            # Refund the cost, and as much again while retries are sent one at a time, or wait for that.
+            self._left = min(RETRIES_AT_ONCE, self._left + (2 if is_answered and self._turn.locked() else 1))
         if is_alone:
             self._turn.release()

@@ -99,11 +99,13 @@ class Attempt:
     written: bool | None = False
     _expired = False
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, at: float, *, new_connection: bool) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, at: float, *, new_connection: bool, no_cache: bool
+    ) -> None:
         task = asyncio.current_task(loop)
         assert task is not None
-        #: Whether to use a new connection, which may reach another backend, and to ask caches for no answer.
         self.new_connection = new_connection
+        self.no_cache = no_cache
         self._task = task
         self._cancelling = task.cancelling()
         # asyncio.timeout_at, which does the same, takes five times as long.
@@ -189,13 +191,13 @@ class FastPath:
             protocol = pooled.protocol
             transport = protocol.transport
             assert transport is not None
-            protocol.set_response_params(read_until_eof=True)
+            protocol.set_response_params(read_until_eof=True)  # makes a parser for this answer
             entity = ""
             if call.body is not None:
                 entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
             elif call.method != "GET":
                 entity = "Content-Length: 0\r\n"
-            if attempt.new_connection or call.freshness != "any":
+            if attempt.no_cache:
                 entity += "{}: {}\r\n".format(*NO_CACHE)
             head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
             attempt.written = True

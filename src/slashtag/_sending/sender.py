@@ -79,7 +79,8 @@ class Metrics:
 
     def sends_again(self, at: float, now: float) -> None:
         """Note a retry at this time of the event loop, unless another one comes before it."""
-        if not now < self.retry_at < at:
+        is_other_earlier = now < self.retry_at < at
+        if not is_other_earlier:
             self.retry_at = at
 
     def __getstate__(self) -> dict[str, Any]:
@@ -171,7 +172,7 @@ class Sender:
         assert loop is not None
         while True:
             began = loop.time()
-            # A call that has met a 429 keeps its ticket, and never passes the queue.
+            # A call that has met a 429 keeps its ticket, and always waits in its queue.
             ticket = self.admission.try_enter(began) if state.ticket is None else None
             if ticket is None:
                 ticket = await self._wait(state, began)
@@ -197,6 +198,7 @@ class Sender:
                 metrics.note_age(made)
                 self.retry_budget.answered()
                 self.admission.accepted(ticket, loop.time())
+                # Last: the service has answered, though not as it is now.
                 check_age(call, made)
                 if self.journal is not None:
                     self.journal.keep(call, data, body, made)
@@ -238,7 +240,7 @@ class Sender:
         state.order, state.ticket, state.refusal = self.admission.order(), ticket, error
         self.metrics.sends_again(state.earliest, now)
         if (limit := tag_limit(call, error, ticket)) is not None:
-            state.attempts += ticket.rejects
+            state.attempts += ticket.rejects  # which were answers to this call
             raise limit from None
         log.info("%s %s: 429, back to the queue", call.method, call.path, extra=_fields(call, status=429))
 
@@ -253,7 +255,7 @@ class Sender:
         try:
             return await self.admission.enter(state.order, left, state.earliest, state.ticket)
         except WaitTooLongError as error:
-            (seconds,) = error.args
+            seconds = error.seconds
         finally:
             state.waited += asyncio.get_running_loop().time() - began
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"

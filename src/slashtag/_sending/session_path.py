@@ -65,7 +65,7 @@ class SessionPath:
         headers = dict(self._headers or {})
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        if attempt.new_connection or call.freshness != "any":
+        if attempt.no_cache:
             headers |= (NO_CACHE,)
         options: dict[str, Any] = {
             "allow_redirects": False,

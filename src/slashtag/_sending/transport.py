@@ -130,18 +130,20 @@ class Transport:
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`; `new_connection`: past caches too. Raises TransportError
-        (`unsent` if the service cannot have received anything), UnexpectedResponseError for a body over
-        `max_bytes`, and SessionClosedError.
+        `timeout`: seconds from `now`; `new_connection`, which may reach another backend: past caches too.
+        Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
+        for a body over `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
-        attempt = Attempt(self.loop, now + timeout, new_connection=new_connection)
+        no_cache = new_connection or call.freshness != "any"
+        attempt = Attempt(self.loop, now + timeout, new_connection=new_connection, no_cache=no_cache)
         self._attempts.add(attempt)
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
-            # The cancellation is withdrawn even if a middleware of the user has replaced its error.
-            if not (attempt.withdraw_timeout() and isinstance(error, asyncio.CancelledError)):
+            # In any case: a middleware of the user may have replaced the error.
+            timed_out = attempt.withdraw_timeout()
+            if not (timed_out and isinstance(error, asyncio.CancelledError)):
                 raise
         finally:
             attempt.timer.cancel()
