@@ -32,7 +32,7 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 from typing import Generic, Literal, Protocol, TypeVar, get_args
@@ -343,28 +343,10 @@ class SeenIds:
     def new(self, ids: set[int]) -> set[int]:
         """Return the ids that are not in the set."""
         get = self._blocks.get
-        if not any(get(block, 0) & bits for block, bits in _in_blocks(ids)):
-            return ids
         return {id for id in ids if not get(id // BLOCK, 0) >> id % BLOCK & 1}
 
     def add(self, ids: set[int]) -> None:
         """Add ids that are not in the set."""
-        for block, bits in _in_blocks(ids):
-            self._blocks[block] |= bits
+        for id in ids:
+            self._blocks[id // BLOCK] |= 1 << id % BLOCK
         self._length += len(ids)
-
-
-def _in_blocks(ids: set[int]) -> Iterable[tuple[int, int]]:
-    """Return the number and the bits of each block that has some of the ids."""
-    if not ids:
-        return ()
-    low, high = min(ids), max(ids)
-    if high - low == len(ids) - 1:  # a row without gaps, as most pages
-        starts = [low, *range((low // BLOCK + 1) * BLOCK, high + 1, BLOCK)]
-        ends = [*(start - 1 for start in starts[1:]), high]
-        pairs = zip(starts, ends, strict=True)
-        return [(a // BLOCK, (2 << b % BLOCK) - (1 << a % BLOCK)) for a, b in pairs]
-    found: defaultdict[int, int] = defaultdict(int)
-    for id in ids:
-        found[id // BLOCK] |= 1 << id % BLOCK
-    return found.items()

@@ -156,7 +156,7 @@ def parse(
             envelope = _decode(returns, body, report, scrubber)
             if envelope.status != 200:
                 problem = f"the envelope says {envelope.status}"
-            elif envelope.message == "ok" or is_ok(envelope.message):  # most are "ok", which is fast to tell
+            elif is_ok(envelope.message):
                 return envelope.data  # type: ignore[no-any-return]
             else:
                 message = scrubber.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
