@@ -367,7 +367,7 @@ async def test_a_dead_service_gets_a_handful_of_requests(inferred: bool, status:
         )
         assert await gather(each) == []
         assert sorted(key for failure in failures for key in failure.call.keys) == sorted(keys)
-        assert len(server.requests) <= (20 if inferred else 50)
+        assert len(server.requests) <= 60
         failures.clear()
         server.requests.clear()
         stats = await api.stats.collect(Day("2024-01-01"), keys=keys, on_error=failures.append)

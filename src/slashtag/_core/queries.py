@@ -280,13 +280,13 @@ class CountryGeo(Query[GeoStats], frozen=True):
 class StatsRequest(Struct, frozen=True, gc=False):
     """One request of a query: one selector, one time slice, and the call for them.
 
-    `failed_before`, for half of a batch: how many requests had failed in a row when the batch was split.
+    `failures_before`, for half of a batch: how many requests had failed when the batch was split.
     """
 
     selector: Selector
     time_slice: TimeSlice
     call: Call[Any]
-    failed_before: int | None = None
+    failures_before: int | None = None
 
 
 class Plan(Struct, Generic[R_co], frozen=True):
@@ -318,10 +318,10 @@ class Plan(Struct, Generic[R_co], frozen=True):
             yield self.request(self.selectors[n // width], self.time_slices[n % width])
 
     def request(
-        self, selector: Selector, time_slice: TimeSlice, failed_before: int | None = None
+        self, selector: Selector, time_slice: TimeSlice, failures_before: int | None = None
     ) -> StatsRequest:
         """Return the request for one selector and one time slice."""
-        return StatsRequest(selector, time_slice, self.query.call(selector, time_slice), failed_before)
+        return StatsRequest(selector, time_slice, self.query.call(selector, time_slice), failures_before)
 
     def only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
         """Return the plan for one selector and one time slice, or all of them."""

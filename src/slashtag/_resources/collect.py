@@ -66,7 +66,7 @@ async def collect(
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:
         """Send one request; return smaller ones if it failed and may be split."""
         # Of half a batch: when it was split, as other halves may have failed since.
-        before = state.failed_in_row if request.failed_before is None else request.failed_before
+        before = state.failures if request.failures_before is None else request.failures_before
         try:
             running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
             state.succeeded()
@@ -75,7 +75,7 @@ async def collect(
                 if state.total is not None:
                     state.total += 1
                 parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
-                return [plan.request(part, request.time_slice, state.failed_in_row) for part in parts]
+                return [plan.request(part, request.time_slice, state.failures) for part in parts]
             # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
             to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
             state.report_failure(request.call, error, to_retry)
@@ -114,8 +114,8 @@ class RunState:
         self.total: int | None = None
         #: Requests whose answers are missing in the result.
         self.missing = 0
-        #: Failures since the last success, each of a request that was decided upon after the one before.
-        self.failed_in_row = 0
+        #: Failures so far, and at the last success; those of requests decided upon together count as one.
+        self.failures = self._failures_at_success = 0
         #: Failures since the last success, but for refusals of a service that answers others.
         self._failed_alone = 0
         self._has_succeeded = False
@@ -134,29 +134,29 @@ class RunState:
 
     def succeeded(self) -> None:
         """Record that a request succeeded."""
-        self.failed_in_row = self._failed_alone = 0
+        self._failed_alone = 0
+        self._failures_at_success = self.failures
         self._has_succeeded = True
 
     @property
     def is_answered(self) -> bool:
         """Whether requests succeed: one has, and none has failed since."""
-        return self._has_succeeded and not self.failed_in_row
+        return self._has_succeeded and self.failures == self._failures_at_success
 
-    def may_split(self, error: SlashtagError, failed_before: int, *, always: bool = False) -> bool:
+    def may_split(self, error: SlashtagError, failures_before: int, *, always: bool = False) -> bool:
         """Return whether to request the parts of what failed: one slashtag may be at fault.
 
         A refusal is split also where failures are not reported, to find that slashtag; unless `always`, an
-        undocumented answer is not. `failed_before` is `failed_in_row` when the request was decided upon:
-        after a few failures in a row nothing is split, as nothing else may be answered either.
+        undocumented answer is not. `failures_before` is `failures` when the request was decided upon: after a
+        few failures in a row nothing is split, as nothing else may be answered either.
         """
         if not is_refusal(error):
             may_help = always or isinstance(error, ServerError | TransportError)
             if isinstance(error, RateLimitError) or not may_help or self._on_error is None or error.is_fatal:
                 return False
-        # There may have been a success since.
-        failed = min(failed_before, self.failed_in_row) + 1
-        self.failed_in_row = max(self.failed_in_row, failed)
-        return failed <= (MOST_REFUSALS if is_refusal(error) else MOST_FAILURES)
+        in_row = max(0, failures_before - self._failures_at_success) + 1
+        self.failures = max(self.failures, self._failures_at_success + in_row)
+        return in_row <= (MOST_REFUSALS if is_refusal(error) else MOST_FAILURES)
 
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""

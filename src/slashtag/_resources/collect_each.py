@@ -40,7 +40,7 @@ FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
 #: Requests of a round that are sent first where none succeeds.
-FEW_AT_FIRST = 4
+FEW_AT_FIRST = 16
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
 GROUP, GROUP_WINDOWS = 200, 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
@@ -225,7 +225,7 @@ class EachRun(Generic[R]):
         past, present = split_at(time_slice, self._over, self._range_end)
         shares: dict[Selector, list[Selector]] = {}
         query, busy = self._plan.query, BUSY_TODAY if past is None else BUSY
-        failed_before = self._state.failed_in_row
+        failures_before = self._state.failures
 
         async def ask(selector: Selector) -> None:
             if len(selector.keys) <= FEW_TODAY:
@@ -234,7 +234,7 @@ class EachRun(Generic[R]):
                 call = query.call(selector, present)
                 stats = await self._fetcher.fetch(call, present.window, is_result=False)
             except SlashtagError as error:
-                if not self._state.may_split(error, failed_before, always=True):
+                if not self._state.may_split(error, failures_before, always=True):
                     raise NoAnswersError(error) from None
                 return
             self._state.succeeded()
@@ -298,7 +298,7 @@ class EachRun(Generic[R]):
                     unusable.append(error)
                     search.is_additive = False
                     return
-                if not self._state.may_split(error, failed_before, always=True):
+                if not self._state.may_split(error, failures_before, always=True):
                     raise NoAnswersError(error) from None
                 return
             self._state.succeeded()
@@ -308,13 +308,13 @@ class EachRun(Generic[R]):
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
         search = Search(batches, few=0 if group.all_time_counts else FEW_KEYS)
-        rounds, failed_before = search.rounds(), self._state.failed_in_row
+        rounds, failures_before = search.rounds(), self._state.failures
         leader = group.leader = group.leader or search
         try:
             while round_ := await next_round(rounds):
                 if leader.is_verified:
                     group.has_verified.set()
-                failed_before = self._state.failed_in_row
+                failures_before = self._state.failures
                 self._advance(group, time_slice, search.open_keys)
                 # Where no request succeeds a few show whether to send the others, which else count as failed.
                 few = len(round_) if self._state.is_answered else FEW_AT_FIRST
