@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
-from ..export import URLS, Table, TableFile
+from ..export import URLS, Table, open_table
 from ._changes import ChangeRow, Difference, LinkIndex, PlannedRow, checked, plan, read_sheet
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 
@@ -198,6 +198,6 @@ def _write_links(outcomes: Path, links: list[ShortUrl]) -> Path:
     stem = outcomes.name.removesuffix(".jsonl").removesuffix(".results")
     names = (f"{stem}.undo{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
     path = next(path for path in map(outcomes.with_name, names) if not path.exists())
-    with TableFile(path, Table(tuple(column for column in URLS.columns if column.name in _UNDO))) as file:
+    with open_table(path, Table(tuple(column for column in URLS.columns if column.name in _UNDO))) as file:
         file.write([attrgetter(*_UNDO)(url) for url in links])
     return path

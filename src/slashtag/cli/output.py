@@ -20,7 +20,7 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
-from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, open_writer
+from ..export import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
 from .stderr import one_line
 
 _option = partial(Option, rich_help_panel="The output")
@@ -52,14 +52,13 @@ class Output:
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")
         else:
-            # Made and removed again: nothing else tells whether it can be written.
-            TableFile(self.file, Table(())).abandon()
+            check_table_path(self.file)
 
     @contextmanager
     def writer(self, table: Table, shown: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
         """Open the file or stdout for rows; drawn at the end with the columns `shown`, see `draw_rows`."""
         if self.file is not None:
-            with TableFile(self.file, table) as file:
+            with open_table(self.file, table) as file:
                 yield file
             return
         rows: list[Row] = []

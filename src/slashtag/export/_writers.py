@@ -2,8 +2,8 @@
 
 import csv
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
 from importlib import import_module
 from itertools import islice
@@ -227,38 +227,24 @@ def open_writer(format: str, file: Sink, table: Table) -> Writer:
     return _WRITERS[format](file, table)
 
 
-class TableFile(AbstractContextManager["TableFile"]):
-    """Writer of a table to a file that appears whole or not at all; the ending of its name is the format.
+@contextmanager
+def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, None, None]:
+    """Open a file for the rows of a table; the ending of its name is the format.
 
-    Also a context manager, which removes the file on an error. Raises ExportError as AtomicFile and the
-    writers do.
+    It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
+    InvalidRequestError as `format_of`, ExportError as AtomicFile and the writers do.
     """
+    form = format_of(path)
+    # Closed after an error too: formats write their end now, or when they are dropped.
+    with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
+        yield writer
 
-    def __init__(self, path: str | os.PathLike[str], table: Table) -> None:
-        form = format_of(path)
-        self._target = AtomicFile(path)
-        with ExitStack() as opening:
-            opening.callback(self._target.discard)
-            self._writer = open_writer(form, self._target, table)
-            opening.pop_all()
 
-    def write(self, rows: Iterable[Row], /) -> None:
-        """Write rows."""
-        self._writer.write(rows)
-
-    def close(self) -> None:
-        """Complete the file and give it its name; on an error it is removed."""
-        with ExitStack() as ending:
-            ending.callback(self.abandon)
-            self._writer.close()
-            self._target.commit()
-
-    def abandon(self) -> None:
-        """Remove the file; safe to repeat, and without effect once closed."""
-        # Formats write their end now or when they are dropped, when there is no file any more.
-        with suppress(Exception):
-            self._writer.close()
-        self._target.discard()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        (self.close if error is None else self.abandon)()
+def check_table_path(path: str | os.PathLike[str]) -> None:
+    """Raise the errors that `open_table` raises at once; beginning a file, and removing it, shows them."""
+    form = format_of(path)
+    file = AtomicFile(path)
+    try:
+        open_writer(form, file, Table(())).close()
+    finally:
+        file.discard()
