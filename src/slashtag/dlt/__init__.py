@@ -13,7 +13,7 @@ that on the command line.
 """
 
 from ._incremental import Monitor
-from ._pipeline import Loaded, load, local_pipeline
+from ._pipeline import load, local_pipeline
 from ._source import slashtag_source
 
-__all__ = ["Loaded", "Monitor", "load", "local_pipeline", "slashtag_source"]
+__all__ = ["Monitor", "load", "local_pipeline", "slashtag_source"]

@@ -74,7 +74,7 @@ def sync(
             monitor=monitor,
         )
         loaded = loading.load(pipeline, source)
-    rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
+    rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.items())) or "no rows"
     run.say(f"{rows} to {target or destination}; {run.cost()}")
 
 
