@@ -175,9 +175,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         if status == "failed" and row.is_unknown:
             # Not done this time, but the earlier run may have done it.
             status, error = "unknown", f"{_SENT_AGAIN}{error}"
-        # Without line breaks and control characters.
-        text = "".join(c if c.isprintable() else " " for c in error)
-        outcome = replace(row.sent, status=status, error=text or None, rows_updated=rows_updated)
+        outcome = replace(row.sent, status=status, error=error or None, rows_updated=rows_updated)
         file.append(outcome)
         self._counts[status] += 1
         return outcome

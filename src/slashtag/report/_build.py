@@ -12,9 +12,6 @@ from ._branding import Branding
 from ._format import page_of
 from ._report import Report, TopLink
 
-#: The most tags that are counted by the service, one by one, as their links share slashtags with others.
-MOST_TAGS = 8
-
 
 async def build(
     session: AsyncSession,
@@ -39,8 +36,8 @@ async def build(
     number of links with clicks, and clicks by tag and destination. With `places=0` none of these is in the
     report, which then takes far fewer requests. The change takes at most one request for each of these links
     and 32 days. Tags and destinations (not with `keys`) add up their links, without further requests but the
-    listing of tags; the 8 tags with most clicks whose links share a slashtag with links of another tag are
-    counted by the service, one request each for 32 days.
+    listing of tags; tags whose links share a slashtag with links of another tag are counted by the service,
+    one request each for 32 days.
 
     With `hours`, a report of at most 32 days shows the hours of the week: one request for each hour of a day
     with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`).
@@ -130,8 +127,7 @@ class _Counter:
     async def totals(self, session: AsyncSession, query: DateRange, **of: Any) -> dict[str, int]:
         """Count slashtags or tags one by one."""
         each = session.stats.collect_each(query, **of, timezone=self._zone, progress=self.step())
-        async with each:
-            return {name: stats.total async for name, stats in each}
+        return {name: stats.total for name, stats in (await each.to_dict()).items()}
 
     async def count_links(
         self, span: DateRange, keys: Iterable[str | ShortUrl], places: int
@@ -177,8 +173,8 @@ async def _count_labels(
 ) -> dict[str, Any]:
     """Return the fields `tag`, `destination` and `shared` of a report, from the clicks of slashtags.
 
-    A single label says no more than the total. The service counts some of the tags whose links would add up
-    to too much.
+    A single label says no more than the total. The service counts the tags whose links would add up to too
+    much.
     """
     if not clicks:
         return {}
@@ -188,9 +184,10 @@ async def _count_labels(
         named: dict[int | None, str] = {None: ""} | names
         by_tag, shared_tags = links.clicks_by(lambda link: named.get(link.tag_id, f"{link.tag_id}"), clicks)
     by_page, shared_pages = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
-    counted = sorted(shared_tags - {""}, key=lambda name: -by_tag[name])[:MOST_TAGS]
     totals = await optional(
-        session, "clicks of single tags", partial(counter.totals, query=span, tags=counted)
+        session,
+        "clicks of single tags",
+        partial(counter.totals, query=span, tags=sorted(shared_tags - {""})),
     )
     by_tag |= totals or {}
     shared = {("tag", name) for name in shared_tags.difference(totals or ())}

@@ -154,7 +154,7 @@ class Members:
     password: bool | None = Option(
         None,
         "--password/--no-password",
-        help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
+        help=f"Protect it with the password in {PASSWORD_VARIABLE}, or with none.",
     )
 
 
@@ -187,22 +187,15 @@ async def update_url(
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
     changes: dict[str, Any] = vars(members).copy()
+    if members.password and not environ.get(PASSWORD_VARIABLE):
+        raise InvalidRequestError(f"--password sends the one in {PASSWORD_VARIABLE}, which is not set")
     if members.password is not None:
-        changes["password"] = _password() if members.password else ""
+        changes["password"] = environ[PASSWORD_VARIABLE] if members.password else ""
     async with run.session() as session:
         # What is longer does not fit into 64 bits; the library refuses it as a slashtag.
         link = int(key) if key.isdecimal() and len(key) <= 18 else key
         rows = await session.urls.update(link, **changes)
     output.print(UPDATED, [(key, rows)])
-
-
-def _password() -> str:
-    """Return the password of a link, from the environment or a prompt that does not show it."""
-    if given := environ.get(PASSWORD_VARIABLE):
-        return given
-    if not sys.stdin.isatty():
-        raise InvalidRequestError(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
-    return str(typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True))
 
 
 async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
@@ -245,11 +238,8 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
         f"the links as they were: undo with --from {update.undo_path}": update.undo_path,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
-        # A run that sent nothing has compared the rows of earlier ones.
-        f"{count.unknown:,} unknown: run the same command again to see which were done; --repeat-lost sends "
-        "the others again": count.unknown and update.undo_path,
-        f"{count.unknown:,} not done, or changed since: --repeat-lost sends them again": count.unknown
-        and not update.undo_path,
+        f"{count.unknown:,} unknown: --dry-run shows what they would still change; --repeat-lost sends them "
+        "again": count.unknown,
         f"{many(unnamed, 'row')} without a link of its own: correct the file; `slashtag urls list` shows the "
         "links that exist": unnamed,
         "run the same command again to try what failed": count.failed - unnamed,
