@@ -35,7 +35,7 @@ BAR = 30
 
 
 @dataclass
-class Output:
+class OutputOptions:
     """Options of where the rows of a command go, and in which form."""
 
     form: Literal["table", TextFormat] | None = _option(

@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
 from errno import EADDRINUSE
 from functools import partial, wraps
@@ -36,7 +36,7 @@ from .. import (
 )
 from .._internal import many
 from .service import Login, SessionOptions, find_credentials
-from .stderr import Lines, Watch
+from .stderr import Lines, StartBar, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
@@ -78,8 +78,6 @@ class Run:
         # With --verbose log lines go to the same terminal.
         shown = not (options.quiet or options.verbose)
         self._watch = Watch(self.lines.console, partial(self.say, dated=True), shown=shown)
-        #: Shows progress and waits; yields what starts a bar.
-        self.bars = self._watch.bars
 
     # -- the session
 
@@ -115,6 +113,10 @@ class Run:
         return ", ".join(filter(None, parts))
 
     # -- what it reports
+
+    def bars(self) -> AbstractContextManager[StartBar]:
+        """Show progress and waits in a `with` block, whose value is called to start a bar."""
+        return self._watch.bars()
 
     def say(self, text: str, *, dated: bool = False) -> None:
         """Print one line on stderr, unless --quiet."""

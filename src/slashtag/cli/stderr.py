@@ -15,7 +15,7 @@ from rich.text import Text
 
 from .. import Metrics, Progress
 
-#: Starts a bar of progress, by its name and the unit of what is counted.
+#: Called with a name and the unit of what is counted, starts a bar and returns what to call with progress.
 StartBar = Callable[[str, str], Progress]
 #: Seconds between two looks at a session.
 INTERVAL = 1.0
@@ -138,7 +138,7 @@ class Watch:
 
     @contextmanager
     def bars(self) -> Generator[StartBar, None, None]:
-        """Show progress if the console is a terminal; yields what starts a bar and returns its callback."""
+        """Show progress if the console is a terminal."""
         with self.display:
             yield self._start
 

@@ -155,10 +155,10 @@ class Account:
         if self._links is None:
             progress = self.monitor.progress and partial(self.monitor.progress, "links")
             links = await Links.read(session, progress=progress)
-            if links.refused:
+            if links.uncountable:
                 text = "%d links are left out of the clicks: statistics cannot be requested for %r"
-                log.warning(text, len(links.refused), links.refused[0].slashtag)
-            rows = map(url_row, chain(*links.by_slashtag.values(), links.refused))
+                log.warning(text, len(links.uncountable), links.uncountable[0].slashtag)
+            rows = map(url_row, chain(*links.by_slashtag.values(), links.uncountable))
             series = {
                 key: Series(tuple(sorted(link.id for link in links.by_slashtag[key])), hits)
                 for key, hits in links.hits.most_common()

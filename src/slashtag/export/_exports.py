@@ -172,14 +172,12 @@ async def export_clicks(
         query, end = DateRange(query.bounds[0], today), today
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
-    ordered: bool | Literal["hits"] = True
-    shared = 0
+    listed: Links | None = None
     if by == "tag":
         tags = (await names_of_tags(session)).values() if tags is None else tags
     elif keys is None:
-        links, ordered = await Links.read(session, tags=tags), "hits"
-        keys, tags = [*links.keys, *links.refused], None  # collect_each reports those that are refused
-        shared = len(links.repeated | links.foreign)
+        listed = await Links.read(session, tags=tags)
+        keys, tags = [*listed.keys, *listed.uncountable], None  # collect_each reports the latter
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, reconciles = False, True
 
@@ -192,7 +190,7 @@ async def export_clicks(
         keys=keys,
         tags=tags,
         timezone=zone,
-        ordered=ordered,
+        ordered="hits" if listed else True,  # True: in the order given
         progress=progress,
         on_error=None if on_error is None else fail,
     )
@@ -207,6 +205,7 @@ async def export_clicks(
         # A file would be replaced by an empty one.
         raise failures[0].error
     written += await _write(writer, waiting)
+    shared = len(listed.repeated | listed.foreign) if listed else 0
     return Summary(rows=written, failures=len(failures), reconciles=reconciles, shared=shared)
 
 
@@ -239,7 +238,7 @@ async def hourly_clicks(
     if keys is not None or tags is None:
         links = await Links.read(session, keys, tags)
         # The fewer batches have clicks on a day, the fewer requests its hours take.
-        listed = sorted([*links.keys, *links.refused], key=lambda key: -(getattr(key, "hits", None) or 0))
+        listed = sorted([*links.keys, *links.uncountable], key=lambda key: -(getattr(key, "hits", None) or 0))
     whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
     days = whole.query.running_sum(whole.span)
     jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []

@@ -96,7 +96,7 @@ async def build(
         hourly=hourly,
         repeated=len(links.repeated),
         foreign=len(links.foreign),
-        refused=len(links.refused),
+        uncountable=len(links.uncountable),
         branding=branding or Branding(),
     )
 

@@ -70,7 +70,7 @@ class Report(Struct, frozen=True, kw_only=True):
     (dimension, label) of those that include clicks of links with another label. `hourly` has the clicks of
     each hour, where asked for. `asked_at` is the time in `zone` before the first request, `requests` their
     number. Of the slashtags `repeated` have several links in the report, `foreign` others outside it as well;
-    `refused` links cannot be counted.
+    statistics cannot be requested for `uncountable` links.
     """
 
     start: date
@@ -91,7 +91,7 @@ class Report(Struct, frozen=True, kw_only=True):
     hourly: dict[datetime, int] = {}
     repeated: int = 0
     foreign: int = 0
-    refused: int = 0
+    uncountable: int = 0
     branding: Branding = Branding()
 
     @property

@@ -10,7 +10,7 @@ from typer import Option
 
 from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
 from ...export import Column, Table
-from ..output import Output
+from ..output import OutputOptions
 from ..run import Run, command
 
 #: Returns the clicks from one second to another, both sent as they are.
@@ -46,7 +46,7 @@ UNKNOWN = "unknown", "not enough clicks to tell; pass busier links with --keys"
 @command
 async def diagnose(
     run: Run,
-    output: Output,
+    output: OutputOptions,
     keys: str | None = Option(
         None, metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."
     ),

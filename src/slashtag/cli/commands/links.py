@@ -16,7 +16,7 @@ from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
 from ...export import NAMED_URLS, TAGS, Column, Table, named_url_row, names_of_tags, tag_row
-from ..output import Output
+from ..output import OutputOptions
 from ..run import Run, command
 
 urls = typer.Typer()
@@ -42,7 +42,7 @@ _many = partial(Option, rich_help_panel="Many links")
 
 
 @dataclass
-class Filter:
+class FilterOptions:
     """Options of which links are listed, and in which order; the service lists all, so all are read."""
 
     orderby: Literal["date", "-date"] = _filter(
@@ -88,7 +88,7 @@ def _first_moment(text: str | None) -> datetime:
 
 @urls.command("list")
 @command
-async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
+async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> None:
     """List the short URLs of the account."""
     count, limit = 0, filter_.limit
     # Rows that stream onto the terminal are their own progress.
@@ -114,7 +114,7 @@ async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
 
 
 @dataclass(frozen=True)
-class Bulk:
+class BulkOptions:
     """Options of an update from a file."""
 
     source: Path | None = _many(
@@ -142,7 +142,7 @@ class Bulk:
 
 
 @dataclass(frozen=True)
-class Members:
+class MemberOptions:
     """Options of what is changed of one link; None stays as it is."""
 
     destination: str | None = Option(None, metavar="URL", help="Its new destination.")
@@ -162,9 +162,9 @@ class Members:
 @command
 async def update_url(
     run: Run,
-    bulk: Bulk,
-    members: Members,
-    output: Output,
+    bulk: BulkOptions,
+    members: MemberOptions,
+    output: OutputOptions,
     key: str | None = Argument(None, metavar="KEY", help="The slashtag of the link; all digits: its id."),
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
@@ -198,7 +198,9 @@ async def update_url(
     output.print(UPDATED, [(key, rows)])
 
 
-async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
+async def _show(
+    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions
+) -> None:
     """Print what the rows would change; the exit code is 3 where some would fail or stay unknown."""
     with run.bars() as start_bar:
         shown = await BulkUpdate(session, source, progress=start_bar("reading", "links")).preview()
@@ -217,7 +219,9 @@ async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, outpu
         run.mark_incomplete()
 
 
-async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
+async def _update(
+    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions
+) -> None:
     """Send the changes, and print what is left and what helps; the exit code is 3 where something is left."""
     with run.bars() as start_bar:
         bar = start_bar("updating", "rows")
@@ -253,7 +257,7 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
 
 @tags.command("list")
 @command
-async def list_tags(run: Run, output: Output) -> None:
+async def list_tags(run: Run, output: OutputOptions) -> None:
     """List the tags of the account."""
     async with run.session() as session:
         with run.bars() as start_bar:
@@ -265,7 +269,7 @@ async def list_tags(run: Run, output: Output) -> None:
 @command
 async def create_tag(
     run: Run,
-    output: Output,
+    output: OutputOptions,
     name: str = Argument(metavar="NAME", help="Its name, at most 25 characters."),
     description: str | None = Option(None, metavar="TEXT", help="At most 255 characters."),
     exist_ok: bool = Option(

@@ -25,9 +25,9 @@ from ... import (
 )
 from ..._internal import many
 from ...export import Column, Links, Table, hourly_clicks, names_of_tags
-from ..output import Output, draw, labels, percent
+from ..output import OutputOptions, draw, labels, percent
 from ..run import Run, command
-from ..selection import Period, Selection
+from ..selection import PeriodArguments, Selected, SelectionOptions
 
 app = typer.Typer()
 
@@ -37,7 +37,7 @@ MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats:
 
 
 @dataclass
-class Presentation(Output):
+class StatsOptions(OutputOptions):
     """Options of how statistics are requested and shown."""
 
     by: str | None = Option(
@@ -52,7 +52,9 @@ class Presentation(Output):
 
 @app.command("range")
 @command
-async def stats_range(period: Period, selection: Selection, run: Run, shown: Presentation) -> None:
+async def stats_range(
+    period: PeriodArguments, selection: SelectionOptions, run: Run, shown: StatsOptions
+) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     resolved = period.resolve(selection.timezone)
     await _answer(resolved.so_far, resolved.text, selection, run, shown)
@@ -61,13 +63,13 @@ async def stats_range(period: Period, selection: Selection, run: Run, shown: Pre
 @app.command("day")
 @command
 async def stats_day(
-    selection: Selection,
+    selection: SelectionOptions,
     run: Run,
-    shown: Presentation,
+    shown: StatsOptions,
     day: str = Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday."),
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    resolved = Period(day, None).resolve(selection.timezone)
+    resolved = PeriodArguments(day, None).resolve(selection.timezone)
     start, end = resolved.whole.bounds
     if start != end:
         raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
@@ -78,19 +80,19 @@ async def stats_day(
 @app.command("year")
 @command
 async def stats_year(
-    selection: Selection,
+    selection: SelectionOptions,
     run: Run,
-    shown: Presentation,
+    shown: StatsOptions,
     year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    span = Period(f"{year}", None).resolve(selection.timezone).text
+    span = PeriodArguments(f"{year}", None).resolve(selection.timezone).text
     await _answer(Year(year), span, selection, run, shown)
 
 
 @app.command("alltime")
 @command
-async def stats_alltime(selection: Selection, run: Run, shown: Presentation) -> None:
+async def stats_alltime(selection: SelectionOptions, run: Run, shown: StatsOptions) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
     await _answer(AllTime(), "all time", selection, run, shown)
 
@@ -100,10 +102,10 @@ async def stats_alltime(selection: Selection, run: Run, shown: Presentation) -> 
 async def stats_country(
     *,
     country: str = Argument(metavar="CODE", help="2-letter ISO code, such as DE."),
-    period: Period,
-    selection: Selection,
+    period: PeriodArguments,
+    selection: SelectionOptions,
     run: Run,
-    shown: Presentation,
+    shown: StatsOptions,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
     resolved = period.resolve(selection.timezone)
@@ -112,7 +114,7 @@ async def stats_country(
 
 
 async def _answer(
-    query: Query[Statistics], span: str, selection: Selection, run: Run, shown: Presentation
+    query: Query[Statistics], span: str, selection: SelectionOptions, run: Run, shown: StatsOptions
 ) -> None:
     """Request the statistics, print them and what they cost."""
     by, timezone = shown.by, selection.timezone
@@ -128,18 +130,18 @@ async def _answer(
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
-            of = await selection.keys_and_tags(run, session, progress)
+            selected = await selection.resolve(run, session, progress)
+            of: dict[str, Any] = {"timezone": timezone, "keys": selected.keys, "tags": selected.tags}
             if by == "tag":
-                of["tags"] = of["tags"] or (await names_of_tags(session)).values()
-            elif of["keys"] is None and of["tags"] is None:
+                of["tags"] = selected.tags or (await names_of_tags(session)).values()
+            elif selected == Selected():
                 links = await Links.read(session, progress=progress)
                 of["keys"] = links.keys
-                for link in links.refused:
+                for link in links.uncountable:
                     run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
             progress = start_bar("counting", "tags" if by == "tag" else "requests")
-            of |= {"timezone": timezone, "progress": progress}
             try:
-                stats, counts = await _count(session, query, by, empty, **of)
+                stats, counts = await _count(session, query, by, empty, **of, progress=progress)
             except UnknownTagError:
                 # Says which it is, and whether one has a name like it.
                 await names_of_tags(session, selection.tag or ())
@@ -163,10 +165,9 @@ async def _count(
 ) -> tuple[Statistics, dict[str, int]]:
     """Return statistics, and the clicks of the labels of one dimension."""
     if by == "tag":
-        by_tag = {name: found async for name, found in session.stats.collect_each(query, **of)}
-        counts = {name: found.total for name, found in by_tag.items()}
-        counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        return empty.merge(by_tag.values()), counts
+        by_tag = await session.stats.collect_each(query, **of).to_dict()
+        most_first = sorted(by_tag, key=lambda name: (-by_tag[name].total, name))
+        return empty.merge(by_tag.values()), {name: by_tag[name].total for name in most_first}
     if by == "hour" and isinstance(query, DateRange):
         hours = await hourly_clicks(session, *query.bounds, **of)
         counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
@@ -175,7 +176,7 @@ async def _count(
     return stats, labels(stats, by)
 
 
-def _show(stats: Statistics, by: str | None, counts: dict[str, int], shown: Presentation) -> None:
+def _show(stats: Statistics, by: str | None, counts: dict[str, int], shown: StatsOptions) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
     if shown.form == "table":
         draw(stats, None if by is None else counts)

@@ -17,9 +17,9 @@ from typer import Option
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import many
 from ...export import Column, Links, Row, Table
-from ..output import Output, percent
+from ..output import OutputOptions, percent
 from ..run import Run, command
-from ..selection import Period, SelectionOrAll, note_of_shared
+from ..selection import PeriodArguments, SelectionOrAllOptions, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100
@@ -34,10 +34,10 @@ CountTogether = Callable[[Sequence[str]], Awaitable[int]]
 
 @command
 async def top(
-    period: Period,
-    selection: SelectionOrAll,
+    period: PeriodArguments,
+    selection: SelectionOrAllOptions,
     run: Run,
-    output: Output,
+    output: OutputOptions,
     by: Literal["clicks", "growth", "decline"] = Option(
         "clicks", help="Most clicks; or most clicks more, or fewer, than in the span before."
     ),
@@ -51,7 +51,7 @@ async def top(
     service counts links on different domains with the same slashtag as one.
     """
     timezone = selection.timezone
-    resolved = Period(period.start or "30d", period.end).resolve(timezone)
+    resolved = PeriodArguments(period.start or "30d", period.end).resolve(timezone)
     async with run.session() as session:
         queries = [_query(session, span, timezone) for span in (resolved.so_far, resolved.before)]
 
@@ -70,8 +70,8 @@ async def top(
 
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
-            chosen = await selection.keys_and_tags(run, session, progress)
-            links = await Links.read(session, **chosen, progress=progress)
+            selected = await selection.resolve(run, session, progress)
+            links = await Links.read(session, selected.keys, selected.tags, progress)
             slashtags = [slashtag for slashtag, _ in links.hits.most_common()]
             report = start_bar("counting", "requests")
             is_over = resolved.so_far.bounds == resolved.whole.bounds
@@ -94,8 +94,8 @@ async def top(
         f"{resolved.text}, compared with {resolved.text_before}: "
         f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
-    if links.refused:
-        run.warn(f"{many(len(links.refused), 'link')} whose slashtag cannot be requested", "left out: ")
+    if links.uncountable:
+        run.warn(f"{many(len(links.uncountable), 'link')} whose slashtag cannot be requested", "left out: ")
     if selection.tag and (shared := links.repeated | links.foreign):
         run.say(note_of_shared(len(shared)))
 
