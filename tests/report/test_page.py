@@ -196,10 +196,10 @@ def test_days_of_a_short_span_stand_in_weeks() -> None:
 def test_hours_are_summed_by_weekday_where_asked_for() -> None:
     hourly = {datetime(2024, 1, day, hour, tzinfo=UTC): day * hour for day in (1, 2, 8) for hour in (0, 23)}
     found = report([5] * 8, hourly=hourly)
-    assert found.hours["23:00"] == [23 * 9, 23 * 2, None, None, None, None, None]
-    assert found.hours["12:00"] == [None] * 7
+    assert found.hours_of_week["23:00"] == [23 * 9, 23 * 2, None, None, None, None, None]
+    assert found.hours_of_week["12:00"] == [None] * 7
     rows = Seen(found.to_html()).root.one("table", id="hours").one("tbody").all("tr")
-    assert [row.one("th").text for row in rows] == [*found.hours]
+    assert [row.one("th").text for row in rows] == [*found.hours_of_week]
     assert rows[23].all("td")[0].text == "207"
     assert Seen(report([5]).to_html()).root.all("table", id="hours") == []
 

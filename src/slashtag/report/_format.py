@@ -107,7 +107,7 @@ def weekday(when: date) -> str:
     return f"{WEEKDAYS[when.weekday()]}, {day(when)}"
 
 
-def days(first: date, last: date) -> str:
+def span(first: date, last: date) -> str:
     """Write a span of days; a month or year they share is written once. No line begins with the dash."""
     if first == last:
         return day(first)

@@ -43,7 +43,7 @@ class TopLink(Struct, frozen=True, kw_only=True):
     destination: str | None = None
     clicks: int
     before: int = 0
-    days: dict[date, int]
+    by_day: dict[date, int]
     is_shared: bool = False
 
     @property
@@ -54,7 +54,7 @@ class TopLink(Struct, frozen=True, kw_only=True):
     @property
     def trend(self) -> list[tuple[float, float]]:
         """Points of its clicks by day, or by week as in `Report.curves`."""
-        return _points(list(self.days.values()))
+        return _points(list(self.by_day.values()))
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ class Report(Struct, frozen=True, kw_only=True):
         until = self.previous.bounds[1]
         # If the month before is shorter, all of it is compared.
         is_cut = isinstance(until, datetime) and f"{until:%T}" != "23:59:59"
-        return fmt.days(*self.previous.span(self.asked_at.tzinfo or UTC)) + f", until {until:%H:%M}" * is_cut
+        return fmt.span(*self.previous.span(self.asked_at.tzinfo or UTC)) + f", until {until:%H:%M}" * is_cut
 
     @property
     def change(self) -> float | None:
@@ -209,7 +209,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return rows
 
     @property
-    def hours(self) -> dict[str, list[int | None]]:
+    def hours_of_week(self) -> dict[str, list[int | None]]:
         """Clicks of each hour of the day on Mondays to Sundays; empty unless asked for."""
         rows: dict[str, list[int | None]] = {f"{n:02}:00": [None] * 7 for n in range(24) if self.hourly}
         for hour, clicks in self.hourly.items():

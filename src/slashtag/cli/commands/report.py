@@ -46,7 +46,7 @@ async def report(
                 keys=selected.keys,
                 tags=selected.tags,
                 timezone=selection.timezone,
-                places=top,
+                top=top,
                 hours=hours,
                 branding=branding,
                 progress=start_bar("counting", "steps"),
