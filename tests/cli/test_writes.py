@@ -101,8 +101,7 @@ def test_a_tag_is_created_once(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     ran = cli("tags", "create", "made here")
     assert ran.code == 1
     assert "already exists" in ran.error
-    assert json.loads(cli("tags", "create", "made here", "--exist-ok").out) == tag
-    assert "made here" in cli("tags", "create", "made here", "--exist-ok", "--format", "table").out
+    assert "to a table" in cli("tags", "create", "to a table", "--format", "table").out
     file = tmp_path / "tag.jsonl"
-    assert cli("tags", "create", "made here", "--exist-ok", "-o", str(file)).out == ""
-    assert json.loads(file.read_text()) == tag
+    assert cli("tags", "create", "to a file", "-o", str(file)).out == ""
+    assert json.loads(file.read_text())["name"] == "to a file"

@@ -88,14 +88,13 @@ def dimension_rows(stats: RangeStats, start: date, end: date, of: str) -> Iterat
 class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
-    `rows` were written; `failures` went to `on_error`; `reconciles` is False where days, or labels of a
-    dimension, were left out or do not add up to the totals; `shared` slashtags of the listed links belong to
-    links on other domains too, selected or not, whose clicks are in the rows, as the service counts by
-    slashtag. `session.metrics` has the requests.
+    `rows` were written; `reconciles` is False where days, or labels of a dimension, were left out or do not
+    add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
+    selected or not, whose clicks are in the rows, as the service counts by slashtag. `session.metrics` has
+    the requests.
     """
 
     rows: int
-    failures: int = 0
     reconciles: bool = True
     shared: int = 0
 
@@ -206,7 +205,7 @@ async def export_clicks(
         raise failures[0].error
     written += await _write(writer, waiting)
     shared = len(listed.repeated | listed.foreign) if listed else 0
-    return Summary(rows=written, failures=len(failures), reconciles=reconciles, shared=shared)
+    return Summary(rows=written, reconciles=reconciles, shared=shared)
 
 
 async def hourly_clicks(

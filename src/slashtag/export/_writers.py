@@ -25,7 +25,7 @@ BATCH, ROW_GROUP = 5_000, 25_000
 _TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
 #: What a sheet holds, and the largest integer that Excel keeps exactly.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
-_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "0.0"}
+_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss"}
 _WIDTHS = {"text": 32, "timestamp": 19}
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -145,10 +145,7 @@ class XlsxWriter:
         self._names = table.names
         self._rows = 0
         formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
-        self._formats = [
-            None if f"_{column.name}".endswith(("_id", "_code")) else formats.get(column.kind)
-            for column in table.columns
-        ]
+        self._formats = [formats.get(column.kind) for column in table.columns]
         for n, column in enumerate(table.columns):
             self._sheet.set_column(n, n, _WIDTHS.get(column.kind, 12))
         self._sheet.freeze_panes(1, 0)

@@ -73,9 +73,8 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[t
     oldest = await session.urls.page(1, pagesize=PAGE, orderby="date")
     yield "credentials", ("ok", "accepted")
     size = oldest.page_size
-    as_documented = "ok", f"up to {PAGE} a page, as documented"
     lowered = "differs", f"at most {size} a page instead of {PAGE}; listings adapt to it"
-    yield "page size", as_documented if size == PAGE else lowered
+    yield "page size", lowered if size < PAGE else ("ok", f"up to {PAGE} a page, as documented")
     if not keys:
         newest = await session.urls.page(1, pagesize=PAGE, orderby="-date")
         links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from os import environ
 from pathlib import Path
@@ -62,28 +62,22 @@ class FilterOptions:
     def __post_init__(self) -> None:
         if self.tag and self.untagged:
             raise InvalidRequestError("--untagged goes without --tag")
-        # The first moments of creation and of the last update.
-        self.created_since = _first_moment(self.created_after)
-        self.updated_since = _first_moment(self.updated_after)
+        self.first_created = _first_day(self.created_after)
+        self.first_updated = _first_day(self.updated_after)
 
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
         is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
         is_tagged &= not self.untagged or url.tag_id is None
-        is_recent = (url.created_at or datetime.min) >= self.created_since
-        is_recent &= (url.updated_at or datetime.min) >= self.updated_since
+        is_recent = (url.created_at or datetime.min).date() >= self.first_created
+        is_recent &= (url.updated_at or datetime.min).date() >= self.first_updated
         text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
         return is_tagged and is_recent and any(text in (part or "").casefold() for part in texts)
 
 
-def _first_moment(text: str | None) -> datetime:
-    """Return the first moment of a span, without a zone, as the service's times bear none."""
-    if text is None:
-        return datetime.min
-    since = DateRange.parse(text).resolve(UTC, datetime.now(UTC)).bounds[0]
-    if isinstance(since, datetime) and since.utcoffset():
-        raise InvalidRequestError(f"{text} has an offset; the service's times bear no zone")
-    return datetime.fromisoformat(str(since)).replace(tzinfo=None)
+def _first_day(text: str | None) -> date:
+    """Return the first day of a span in UTC, as the service's times bear no zone."""
+    return date.min if text is None else DateRange.parse(text).resolve(UTC, datetime.now(UTC)).span(UTC)[0]
 
 
 @urls.command("list")
@@ -272,12 +266,8 @@ async def create_tag(
     output: OutputOptions,
     name: str = Argument(metavar="NAME", help="Its name, at most 25 characters."),
     description: str | None = Option(None, metavar="TEXT", help="At most 255 characters."),
-    exist_ok: bool = Option(
-        False, "--exist-ok", help="If a tag of this name exists, show it instead of an error."
-    ),
 ) -> None:
     """Create a tag and show it."""
     async with run.session() as session:
-        create = session.tags.ensure if exist_ok else session.tags.create
-        tag = await create(name, description=description)
+        tag = await session.tags.create(name, description=description)
     output.print(TAGS, [tag_row(tag)], SHOWN_TAGS)
