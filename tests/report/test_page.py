@@ -157,7 +157,7 @@ def test_a_link_is_compared_with_the_span_before_and_marked_where_others_share_i
     assert [link.change for link in found.top] == [1.0, None]
     rows = Seen(found.to_html()).root.one("table", id="links-table").one("tbody").all("tr")
     assert ["*" in row.one("th").text for row in rows] == [True, False]
-    assert ["≤ 100.0 %" in row.text for row in rows] == [True, False]
+    assert all("100.0 %" in row.text for row in rows)
     assert ["+100.0 %" in row.text for row in rows] == [True, False]
 
 
@@ -172,11 +172,7 @@ def test_tags_and_destinations_have_cards_and_those_that_hold_other_links_are_ma
     assert seen.counts("tag") == found.tag
     assert seen.counts("destination") == found.destination
     rows = seen.root.one("table", data_dimension="tag").one("tbody").all("tr")
-    assert [("*" in row.one("th").text, "≤" in row.text) for row in rows] == [
-        (True, True),
-        (False, False),
-        (False, False),
-    ]
+    assert ["*" in row.one("th").text for row in rows] == [True, False, False]
     assert "No tag" in rows[1].text
     assert "marked *" in seen.root.text
     bare = Seen(report([10]).to_html())

@@ -172,10 +172,9 @@ class XlsxWriter:
             raise ExportError(f"{self._names[n]} has more than the {MOST_CHARACTERS:,} characters of a cell")
 
     def close(self) -> None:
-        """Complete the workbook and remove its temporary files; safe to repeat."""
+        """Complete the workbook and remove its temporary files."""
         try:
-            if not self._book.fileclosed:
-                self._book.close()
+            self._book.close()
         except self._errors as error:
             raise ExportError(f"the workbook cannot be written: {error}") from None
         finally:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
-from .._internal import optional
+from .._internal import many, optional
 from ..export import Links, hourly_clicks, names_of_tags
 from ._branding import Branding
 from ._format import page_of
@@ -210,7 +210,7 @@ def _whole_days(query: DateRange, zone: tzinfo, now: datetime) -> tuple[date, da
 
 def _selection(keys: Keys | None, tags: Sequence[str] | None, links: int) -> str:
     if keys is not None:
-        return "1 chosen link" if links == 1 else f"{links:,} chosen links"
+        return many(links, "chosen link")
     if tags is None:
         return "all links of the account"
     return f"links tagged {', '.join(tags)}" if tags else "no links"

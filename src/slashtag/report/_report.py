@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -159,15 +159,6 @@ class Report(Struct, frozen=True, kw_only=True):
             label: _change(clicks, before.get(label, 0)) for label, clicks in self.counts(dimension).items()
         }
 
-    def has_shared(self, dimension: str, counts: Iterable[tuple[str, int]]) -> bool:
-        """Return whether one of some labels of a dimension includes clicks of other links."""
-        return any((dimension, label) in self.shared for label, _ in counts)
-
-    def share(self, clicks: int, is_bound: bool) -> str:
-        """Write clicks as a share of all; a bound where they include those of other links."""
-        shown = min(clicks, self.total) if is_bound else clicks
-        return "≤ " * is_bound + fmt.share(shown, self.total)
-
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
         """Points of the span, today included, and of the span before: number of the day, clicks.
@@ -290,8 +281,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
     """
     found = Path(path)
     if found.suffix.lower() not in FORMATS:
-        endings = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {found.name}")
+        raise InvalidRequestError(f"{found.name}: its name must end in one of {', '.join(FORMATS)}")
     for name in ("jinja2", "vl_convert"):
         fmt.imported(name)
     AtomicFile(found).discard()
