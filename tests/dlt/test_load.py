@@ -31,7 +31,7 @@ from slashtag import (
 from slashtag.dlt import Monitor, _incremental, load, local_pipeline, slashtag_source
 from slashtag.dlt._incremental import Listed
 from slashtag.dlt._pipeline import _destination_locked, _file_locked
-from slashtag.dlt._source import Account
+from slashtag.dlt._source import LoadSession
 from slashtag.sandbox import Arrival, Fault, Sandbox
 from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget, refused_link
@@ -99,13 +99,13 @@ def test_tags_and_dimensions_are_the_truth_after_another_day(
 def test_clicks_that_the_hits_do_not_show_are_found(
     box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Account.links
+    before = LoadSession.list_links
 
-    async def stand_still(self: Account, session: Any) -> Listed:
+    async def stand_still(self: LoadSession, session: Any) -> Listed:
         listed = await before(self, session)
         return listed._replace(series={key: replace(series, hits=7) for key, series in listed.series.items()})
 
-    monkeypatch.setattr(Account, "links", stand_still)
+    monkeypatch.setattr(LoadSession, "list_links", stand_still)
     duck.load(box)
     names = [url.slashtag for url in box.truth.urls()]
     for n, ago in ((0, 0), (60, 2), (-1, 3)):

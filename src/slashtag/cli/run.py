@@ -76,8 +76,8 @@ class Run:
         #: What ends the command, if anything does.
         self._signal = int(signal.SIGINT)
         # With --verbose log lines go to the same terminal.
-        shown = not (options.quiet or options.verbose)
-        self._watch = Watch(self.lines.console, partial(self.say, dated=True), shown=shown)
+        is_shown = not (options.quiet or options.verbose)
+        self._watch = Watch(self.lines.console, partial(self.say, dated=True), is_shown=is_shown)
 
     # -- the session
 
@@ -267,7 +267,8 @@ def describe(error: Exception) -> tuple[str, int]:
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Turn a function, mostly async, into a command.
 
-    A parameter that is a group of options becomes these; a Run has the SessionOptions.
+    Where it takes a dataclass, such as OutputOptions, the command has the fields of that as options, and the
+    function gets the dataclass with what was given for them. For a Run these are SessionOptions.
     """
     takes = signature(function, eval_str=True)
     groups: dict[str, Any] = {}
@@ -285,15 +286,17 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
 
     @wraps(function)
     def execute(**given: Any) -> None:
-        def make(group: Any, given: dict[str, Any]) -> Any:
-            defaults: dict[str, Any] = {each.name: each.default for each in fields(group)}
-            return group(*(given.pop(name, option.default) for name, option in defaults.items()))
+        def make(group: Any) -> Any:
+            return group(*(given.pop(each.name) for each in fields(group)))
 
-        # A command without a Run has no options of a session, but it may have others of the same name.
-        run = Run(make(SessionOptions, given if SessionOptions in groups.values() else {}))
+        if SessionOptions in groups.values():
+            run = Run(make(SessionOptions))
+        else:
+            defaults: list[Any] = [each.default for each in fields(SessionOptions)]
+            run = Run(SessionOptions(*(option.default for option in defaults)))
         with run.running():
             for name, group in groups.items():
-                given[name] = run if group is SessionOptions else make(group, given)
+                given[name] = run if group is SessionOptions else make(group)
             if (work := function(**given)) is not None:
                 new_loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
                 with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -49,12 +49,12 @@ class PeriodArguments:
         """
         if not self.start:
             raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
-        text = self.start if self.end is None else f"{self.start}..{self.end}"
+        given = self.start if self.end is None else f"{self.start}..{self.end}"
         zone = parse_zone(timezone)
         now = datetime.now(zone)
-        whole = DateRange.parse(text).resolve(zone, now)
+        whole = DateRange.parse(given).resolve(zone, now)
         if whole.span(zone)[0] > now.date():
-            raise InvalidRequestError(f"{text} begins after today, {now.date()}: there are no clicks yet")
+            raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
         so_far, before = whole.with_previous(zone, now)
         text = _text(*so_far.bounds) + ", so far" * (so_far.bounds != whole.bounds)
         return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds))
@@ -72,10 +72,10 @@ class Selected(NamedTuple):
     tags: list[str] | None = None
 
 
-def note_of_shared(slashtags: int) -> str:
+def note_of_shared(count: int) -> str:
     """Return the note on slashtags of selected links that other links have too."""
     return (
-        f"slashtags that several links share: {slashtags:,}; the service counts clicks by slashtag, "
+        f"slashtags that several links share: {count:,}; the service counts clicks by slashtag, "
         "so the rows hold those of all these links, on whatever domain and selected or not"
     )
 

@@ -31,6 +31,5 @@ from ._writers import TextFormat as TextFormat
 from ._writers import Writer as Writer
 from ._writers import arrow_table as arrow_table
 from ._writers import check_table_path as check_table_path
-from ._writers import format_of as format_of
 from ._writers import open_table as open_table
 from ._writers import open_writer as open_writer

@@ -162,7 +162,8 @@ async def export_clicks(
     a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
     zone, now = parse_zone(timezone), datetime.now(UTC)
-    if isinstance(query, DateRange):  # once: today must not move at midnight
+    if isinstance(query, DateRange):
+        # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
         query = query.resolve(None if timezone is None else zone, now)
     (start, end), today = query.span(zone), now.astimezone(zone).date()
     if start > today:
@@ -258,11 +259,12 @@ async def hourly_clicks(
         )
 
     async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
-        batch, start, end = job
+        batch, first_second, last_second = job
         (selector,) = batch.selectors
         selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
-        stats = await session.stats.collect(DateRange(start, end), **selected, timezone=start.tzinfo)
-        clicks[start] += stats.total
+        hour = DateRange(first_second, last_second)
+        stats = await session.stats.collect(hour, **selected, timezone=first_second.tzinfo)
+        clicks[first_second] += stats.total
         step()
 
     batches = whole.split(len(whole.selectors)) if whole.selectors else []

@@ -210,7 +210,7 @@ _WRITERS: dict[str, Callable[..., Writer]] = {
 FORMATS = tuple(_WRITERS)
 
 
-def format_of(path: str | os.PathLike[str]) -> str:
+def _format_of(path: str | os.PathLike[str]) -> str:
     """Return which of FORMATS a file's name ends in; raises InvalidRequestError for another."""
     ending = Path(path).suffix.lower()
     if ending not in FORMATS:
@@ -228,9 +228,9 @@ def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, 
     """Open a file for the rows of a table; the ending of its name is the format.
 
     It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
-    InvalidRequestError as `format_of`, ExportError as AtomicFile and the writers do.
+    InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do.
     """
-    form = format_of(path)
+    form = _format_of(path)
     # Closed after an error too: formats write their end now, or when they are dropped.
     with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
         yield writer
@@ -238,7 +238,7 @@ def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, 
 
 def check_table_path(path: str | os.PathLike[str]) -> None:
     """Raise the errors that `open_table` raises at once; beginning a file, and removing it, shows them."""
-    form = format_of(path)
+    form = _format_of(path)
     file = AtomicFile(path)
     try:
         open_writer(form, file, Table(())).close()

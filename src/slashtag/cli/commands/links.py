@@ -27,7 +27,7 @@ LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("er
 DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Columns that are drawn, each from this width of the terminal on.
-SHOWN = {
+WIDTHS = {
     "id": 100,
     "short_url": 0,
     "hits": 0,
@@ -36,7 +36,7 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
-SHOWN_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
+WIDTHS_OF_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
 _filter = partial(Option, rich_help_panel="Which links")
 _many = partial(Option, rich_help_panel="Many links")
 
@@ -92,7 +92,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
             names = await names_of_tags(session, filter_.tag)
         else:
             names = await optional(session, "names of tags", names_of_tags) or {}
-        with output.writer(NAMED_URLS, SHOWN) as writer, run.bars() as start_bar:
+        with output.writer(NAMED_URLS, WIDTHS) as writer, run.bars() as start_bar:
             progress = None if silent else start_bar("reading", "rows")
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
             async with listing.pages() as pages:
@@ -197,19 +197,19 @@ async def _show(
 ) -> None:
     """Print what the rows would change; the exit code is 3 where some would fail or stay unknown."""
     with run.bars() as start_bar:
-        shown = await BulkUpdate(session, source, progress=start_bar("reading", "links")).preview()
-    differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
-    output.print(DIFFERENCES, differences)
+        preview = await BulkUpdate(session, source, progress=start_bar("reading", "links")).preview()
+    rows = [(each.line, str(each.key), each.member, each.now, each.new) for each in preview.differences]
+    output.print(DIFFERENCES, rows)
     run.say(
-        f"{many(shown.changed, 'row')} would change a link, {shown.unchanged:,} would change nothing, "
-        f"{shown.missing:,} name no link or several, {shown.skipped:,} were done before; nothing was sent"
+        f"{many(preview.changed, 'row')} would change a link, {preview.unchanged:,} would change nothing, "
+        f"{preview.missing:,} name no link or several, {preview.skipped:,} were done before; nothing was sent"
     )
-    if shown.unknown:
+    if preview.unknown:
         run.say(
-            f"an earlier run sent {shown.unknown:,} of them without an answer; where a difference is listed, "
-            "the change was not made, or was overwritten since"
+            f"an earlier run sent {preview.unknown:,} of them without an answer; where a difference is "
+            "listed, the change was not made, or was overwritten since"
         )
-    if shown.missing or (shown.unknown and not bulk.repeat_lost):
+    if preview.missing or (preview.unknown and not bulk.repeat_lost):
         run.mark_incomplete()
 
 
@@ -256,7 +256,7 @@ async def list_tags(run: Run, output: OutputOptions) -> None:
     async with run.session() as session:
         with run.bars() as start_bar:
             tags = await session.tags.list(progress=start_bar("reading", "tags")).to_list()
-    output.print(TAGS, map(tag_row, tags), SHOWN_TAGS)
+    output.print(TAGS, map(tag_row, tags), WIDTHS_OF_TAGS)
 
 
 @tags.command("create")
@@ -270,4 +270,4 @@ async def create_tag(
     """Create a tag and show it."""
     async with run.session() as session:
         tag = await session.tags.create(name, description=description)
-    output.print(TAGS, [tag_row(tag)], SHOWN_TAGS)
+    output.print(TAGS, [tag_row(tag)], WIDTHS_OF_TAGS)

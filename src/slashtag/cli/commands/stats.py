@@ -38,7 +38,7 @@ MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats:
 
 @dataclass
 class StatsOptions(OutputOptions):
-    """Options of how statistics are requested and shown."""
+    """Options of how statistics are requested and output."""
 
     by: str | None = Option(
         None,
@@ -53,11 +53,11 @@ class StatsOptions(OutputOptions):
 @app.command("range")
 @command
 async def stats_range(
-    period: PeriodArguments, selection: SelectionOptions, run: Run, shown: StatsOptions
+    period: PeriodArguments, selection: SelectionOptions, run: Run, output: StatsOptions
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     resolved = period.resolve(selection.timezone)
-    await _answer(resolved.so_far, resolved.text, selection, run, shown)
+    await _answer(resolved.so_far, resolved.text, selection, run, output)
 
 
 @app.command("day")
@@ -65,7 +65,7 @@ async def stats_range(
 async def stats_day(
     selection: SelectionOptions,
     run: Run,
-    shown: StatsOptions,
+    output: StatsOptions,
     day: str = Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday."),
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
@@ -73,8 +73,8 @@ async def stats_day(
     start, end = resolved.whole.bounds
     if start != end:
         raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
-    query = resolved.whole if shown.by == "hour" else Day(start)
-    await _answer(query, resolved.text, selection, run, shown)
+    query = resolved.whole if output.by == "hour" else Day(start)
+    await _answer(query, resolved.text, selection, run, output)
 
 
 @app.command("year")
@@ -82,19 +82,19 @@ async def stats_day(
 async def stats_year(
     selection: SelectionOptions,
     run: Run,
-    shown: StatsOptions,
+    output: StatsOptions,
     year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    span = PeriodArguments(f"{year}", None).resolve(selection.timezone).text
-    await _answer(Year(year), span, selection, run, shown)
+    text = PeriodArguments(f"{year}", None).resolve(selection.timezone).text
+    await _answer(Year(year), text, selection, run, output)
 
 
 @app.command("alltime")
 @command
-async def stats_alltime(selection: SelectionOptions, run: Run, shown: StatsOptions) -> None:
+async def stats_alltime(selection: SelectionOptions, run: Run, output: StatsOptions) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
-    await _answer(AllTime(), "all time", selection, run, shown)
+    await _answer(AllTime(), "all time", selection, run, output)
 
 
 @app.command("country")
@@ -105,19 +105,19 @@ async def stats_country(
     period: PeriodArguments,
     selection: SelectionOptions,
     run: Run,
-    shown: StatsOptions,
+    output: StatsOptions,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
     resolved = period.resolve(selection.timezone)
     query = CountryGeo(country, *resolved.whole.bounds)
-    await _answer(query, f"{country.upper()}, {resolved.text}", selection, run, shown)
+    await _answer(query, f"{country.upper()}, {resolved.text}", selection, run, output)
 
 
 async def _answer(
-    query: Query[Statistics], span: str, selection: SelectionOptions, run: Run, shown: StatsOptions
+    query: Query[Statistics], text: str, selection: SelectionOptions, run: Run, output: StatsOptions
 ) -> None:
     """Request the statistics, print them and what they cost."""
-    by, timezone = shown.by, selection.timezone
+    by, timezone = output.by, selection.timezone
     if by == "tag":
         selection.require_tags(run)
     async with run.session() as session:
@@ -146,14 +146,14 @@ async def _answer(
                 # Says which it is, and whether one has a name like it.
                 await names_of_tags(session, selection.tag or ())
                 raise
-    _show(stats, by, counts, shown)
+    _show(stats, by, counts, output)
     for caveat in _caveats(stats, by):
         run.say(caveat)
     shows_days = isinstance(stats, RangeStats) and by in (None, "day", "week", "month")
     if not stats.reconciles or (shows_days and not stats.complete):
         run.mark_incomplete()
     run.report_cut(stats, by)
-    run.say(f"{span}: {many(stats.total, 'click')}; {run.cost()}")
+    run.say(f"{text}: {many(stats.total, 'click')}; {run.cost()}")
 
 
 async def _count(
@@ -176,21 +176,21 @@ async def _count(
     return stats, labels(stats, by)
 
 
-def _show(stats: Statistics, by: str | None, counts: dict[str, int], shown: StatsOptions) -> None:
+def _show(stats: Statistics, by: str | None, counts: dict[str, int], output: StatsOptions) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
-    if shown.form == "table":
+    if output.form == "table":
         draw(stats, None if by is None else counts)
     elif by is None:
         totals = {"total": stats.total}
         if isinstance(stats, PeriodStats):
             totals |= {"unique": stats.clicks_unique, "repeated": stats.clicks_repeated}
-        shown.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
+        output.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
     else:
         is_date = by in ("day", "week")
         first = Column(by, "date" if is_date else "text")
         table = Table((first, Column("clicks", "int"), Column("percent", "float")))
         rows = ((label, n, percent(n, stats.total)) for label, n in counts.items())
-        shown.print(table, ((date.fromisoformat(row[0]), *row[1:]) for row in rows) if is_date else rows)
+        output.print(table, ((date.fromisoformat(row[0]), *row[1:]) for row in rows) if is_date else rows)
 
 
 def _caveats(stats: Statistics, by: str | None) -> Iterator[str]:
