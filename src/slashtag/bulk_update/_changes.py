@@ -245,26 +245,26 @@ def _row(row: ChangeRow, links: LinkIndex, file: OutcomeFile) -> PlannedRow:
     fingerprint = file.digest(row.edited or astuple(change))
     sent = RowOutcome(line=row.line, key=change.key, status="sent", fingerprint=fingerprint)
     # What was never sent has to be done, as what has failed.
-    before = file.last_outcome.get(fingerprint, replace(sent, status="failed"))
+    last = file.last_outcome.get(fingerprint, replace(sent, status="failed"))
     # The slashtag may have been changed since, also by this change.
-    known = before.id if before.status != "failed" and before.id in links.by_key else None
+    known = last.id if last.status != "failed" and last.id in links.by_key else None
     try:
         url = links.find(known or change.key)
-        found = tuple(_differences(row.line, change, url))
+        differences = tuple(_differences(row.line, change, url))
         change = replace(change, key=url.id)
     except InvalidRequestError as error:
-        found = (Difference(row.line, change.key, "", str(error), ""),)
-    is_latest = file.last_sent.get(before.id) == fingerprint
+        differences = (Difference(row.line, change.key, "", str(error), ""),)
+    is_latest = file.last_sent.get(last.id) == fingerprint
     if row.edited:
         # The present values decide, of those that a listing shows.
-        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
-    is_unknown = before.status in UNANSWERED
+        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in differences)
+    is_unknown = last.status in UNANSWERED
     return PlannedRow(
         change=change,
         sent=replace(sent, id=url and url.id),
         url=url,
-        differences=found,
-        is_done=not found if is_unknown else before.status == "done" and (is_latest or not found),
+        differences=differences,
+        is_done=not differences if is_unknown else last.status == "done" and (is_latest or not differences),
         is_unknown=is_unknown,
     )
 

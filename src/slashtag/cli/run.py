@@ -132,18 +132,18 @@ class Run:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
 
-    def note_failure(self, failure: Failure, *, most: int) -> None:
+    def note_failure(self, failure: Failure, *, max_failures: int) -> None:
         """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
 
-        Raises its error if the service was not reached, and SlashtagError if more than `most` requests fail:
+        Raises its error if the service was not reached, and SlashtagError if more than `max_failures` fail:
         then no single link is at fault.
         """
         call, error = failure.call, failure.error
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
         self.failures += 1
-        if self.failures > most:
-            stop = SlashtagError(f"more than {many(most, 'request')} failed, the last one with: {error}")
+        if self.failures > max_failures:
+            stop = SlashtagError(f"more than {many(max_failures, 'request')} failed, the last: {error}")
             stop.add_note("--max-failures sets how many may")
             raise stop from error
         self.warn(f"{call.label}: {error}", "failed: ")

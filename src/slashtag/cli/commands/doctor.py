@@ -59,12 +59,12 @@ async def diagnose(
     chosen = [key.strip() for key in (keys or "").split(",") if key.strip()]
     async with run.session() as session:
         with output.writer(FINDINGS) as writer, run.bars() as start_bar:
-            report = start_bar("checking", "requests")
+            advance = start_bar("checking", "requests")
             async for check, (result, found) in examine(session.with_options(retry=RETRY), chosen):
                 if result == "failed":
                     run.mark_incomplete()
                 writer.write([(check, result, found)])
-                report(session.metrics.requests, None)
+                advance(session.metrics.requests, None)
     run.say(run.cost())
 
 

@@ -94,7 +94,7 @@ async def clicks(
             dimensions=dimensions,
             timezone=selection.timezone,
             progress=progress,
-            on_error=partial(run.note_failure, most=max_failures),
+            on_error=partial(run.note_failure, max_failures=max_failures),
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)

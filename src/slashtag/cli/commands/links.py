@@ -37,27 +37,27 @@ WIDTHS = {
     "destination": 0,
 }
 WIDTHS_OF_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
-_filter = partial(Option, rich_help_panel="Which links")
-_many = partial(Option, rich_help_panel="Many links")
+_which = partial(Option, rich_help_panel="Which links")
+_bulk = partial(Option, rich_help_panel="Many links")
 
 
 @dataclass
 class FilterOptions:
     """Options of which links are listed, and in which order; the service lists all, so all are read."""
 
-    orderby: Literal["date", "-date"] = _filter(
+    orderby: Literal["date", "-date"] = _which(
         "date", help="date: oldest first, complete even while links are added; -date: latest first."
     )
-    limit: int | None = _filter(None, min=0, metavar="N", help="The most links to list; default: all.")
-    tag: list[str] | None = _filter(None, metavar="NAME", help="Links of this tag; may be repeated.")
-    untagged: bool = _filter(False, "--untagged", help="Links without a tag.")
-    search: str | None = _filter(
+    limit: int | None = _which(None, min=0, metavar="N", help="The most links to list; default: all.")
+    tag: list[str] | None = _which(None, metavar="NAME", help="Links of this tag; may be repeated.")
+    untagged: bool = _which(False, "--untagged", help="Links without a tag.")
+    search: str | None = _which(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
-    created_after: str | None = _filter(
+    created_after: str | None = _which(
         None, metavar="DATE", help="Links created since: 2024-06-01, 2024-06, 30d, last-month."
     )
-    updated_after: str | None = _filter(None, metavar="DATE", help="Links updated since, as --created-after.")
+    updated_after: str | None = _which(None, metavar="DATE", help="Links updated since, as --created-after.")
 
     def __post_init__(self) -> None:
         if self.tag and self.untagged:
@@ -111,7 +111,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
 class BulkOptions:
     """Options of an update from a file."""
 
-    source: Path | None = _many(
+    source: Path | None = _bulk(
         None,
         "--from",
         exists=True,
@@ -120,11 +120,11 @@ class BulkOptions:
         help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
         "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
     )
-    dry_run: bool = _many(False, "--dry-run", help="Show what would change, and change nothing.")
-    keep: bool = _many(
+    dry_run: bool = _bulk(False, "--dry-run", help="Show what would change, and change nothing.")
+    keep: bool = _bulk(
         False, "--keep", help="Send the present destination and redirect code where a row has none."
     )
-    repeat_lost: bool = _many(
+    repeat_lost: bool = _bulk(
         False,
         "--repeat-lost",
         help="Send again changes whose answer was lost, in this run and in earlier ones.",
@@ -225,10 +225,10 @@ async def _update(
             left = [outcome async for outcome in update if outcome.status != "done"]
     if left or output.form != "table":
         output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
-    count = update.summary
+    summary = update.summary
     run.say(
-        f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
-        f"{count.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
+        f"{many(summary.done, 'row')} done, {summary.failed:,} failed, {summary.unknown:,} outcome unknown, "
+        f"{summary.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
     )
     # Those that name no link, or several, fail again whenever they are sent.
     unnamed = sum(each.status == "failed" and each.id is None for each in left)
@@ -236,11 +236,11 @@ async def _update(
         f"the links as they were: undo with --from {update.undo_path}": update.undo_path,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
-        f"{count.unknown:,} unknown: --dry-run shows what they would still change; --repeat-lost sends them "
-        "again": count.unknown,
+        f"{summary.unknown:,} unknown: --dry-run shows what they would still change; --repeat-lost sends "
+        "them again": summary.unknown,
         f"{many(unnamed, 'row')} without a link of its own: correct the file; `slashtag urls list` shows the "
         "links that exist": unnamed,
-        "run the same command again to try what failed": count.failed - unnamed,
+        "run the same command again to try what failed": summary.failed - unnamed,
     }
     for text, applies in advice.items():
         if applies:

@@ -61,7 +61,7 @@ def sync(
         def progress(table: str, done: int, total: int | None) -> None:
             bar(table, "links")(done, total)
 
-        monitor = loading.Monitor(progress, partial(run.note_failure, most=max_failures))
+        monitor = loading.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
             **asdict(credentials),

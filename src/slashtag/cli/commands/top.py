@@ -59,13 +59,13 @@ async def top(
             selected = await selection.resolve(run, session, progress)
             links = await Links.read(session, selected.keys, selected.tags, progress)
             slashtags = [slashtag for slashtag, _ in links.hits.most_common()]
-            report = start_bar("counting", "requests")
+            advance = start_bar("counting", "requests")
             queries = [_query(session, span, timezone) for span in (resolved.so_far, resolved.before)]
             # Clicks of every link, where that takes fewer requests.
             tables: dict[Query[Statistics], dict[str, int]] = {}
 
             def step(*_: object) -> None:
-                report(session.metrics.requests, None)
+                advance(session.metrics.requests, None)
 
             async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
                 if query in tables:
