@@ -172,12 +172,12 @@ async def export_clicks(
         query, end = DateRange(query.bounds[0], today), today
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
-    listed: Links | None = None
+    links: Links | None = None
     if by == "tag":
         tags = (await names_of_tags(session)).values() if tags is None else tags
     elif keys is None:
-        listed = await Links.read(session, tags=tags)
-        keys, tags = [*listed.keys, *listed.uncountable], None  # collect_each reports the latter
+        links = await Links.read(session, tags=tags)
+        keys, tags = [*links.keys, *links.uncountable], None  # collect_each reports the latter
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, reconciles = False, True
 
@@ -190,7 +190,7 @@ async def export_clicks(
         keys=keys,
         tags=tags,
         timezone=zone,
-        ordered="hits" if listed else True,  # True: in the order given
+        ordered="hits" if links else True,  # True: in the order given
         progress=progress,
         on_error=None if on_error is None else fail,
     )
@@ -205,7 +205,7 @@ async def export_clicks(
         # A file would be replaced by an empty one.
         raise failures[0].error
     written += await _write(writer, waiting)
-    shared = len(listed.repeated | listed.foreign) if listed else 0
+    shared = len(links.repeated | links.foreign) if links else 0
     return Summary(rows=written, reconciles=reconciles, shared=shared)
 
 
@@ -259,12 +259,11 @@ async def hourly_clicks(
         )
 
     async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
-        batch, first_second, last_second = job
+        batch, first, last = job
         (selector,) = batch.selectors
         selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
-        hour = DateRange(first_second, last_second)
-        stats = await session.stats.collect(hour, **selected, timezone=first_second.tzinfo)
-        clicks[first_second] += stats.total
+        stats = await session.stats.collect(DateRange(first, last), **selected, timezone=first.tzinfo)
+        clicks[first] += stats.total
         step()
 
     batches = whole.split(len(whole.selectors)) if whole.selectors else []
