@@ -26,12 +26,12 @@ from .stderr import one_line
 _option = partial(Option, rich_help_panel="The output")
 DAY = timedelta(days=1)
 #: Characters that the first text of a row leaves to the other columns.
-OTHERS = 24
+ROOM_FOR_OTHERS = 24
 #: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31
 #: Labels drawn of a dimension; the others are summed in one line.
 MOST_LABELS = 8
-BAR = 30
+BAR_WIDTH = 30
 
 
 @dataclass
@@ -115,7 +115,7 @@ def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | Non
             # Of the other columns, rich makes the widest ones narrower. The first text names the record.
             overflow="ellipsis" if widths else "fold",
             no_wrap=column.kind != "text" or is_cut,
-            max_width=console.width - OTHERS if is_cut else None,
+            max_width=console.width - ROOM_FOR_OTHERS if is_cut else None,
         )
     for row in rows:
         # Text, not markup: what the service sends is data.
@@ -131,10 +131,10 @@ def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
     """
     # Bars give way on a narrow terminal.
     console, table = Console(highlight=False, markup=False), _new_drawing()
-    table.add_column(no_wrap=True, max_width=console.width - OTHERS)
+    table.add_column(no_wrap=True, max_width=console.width - ROOM_FOR_OTHERS)
     table.add_column("clicks", justify="right", no_wrap=True)
     table.add_column("%", justify="right", no_wrap=True)
-    table.add_column(max_width=BAR)
+    table.add_column(max_width=BAR_WIDTH)
     times = labels(stats, "month") if counts is None else counts
     if counts is None and isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
         times = {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}

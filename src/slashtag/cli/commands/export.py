@@ -77,6 +77,7 @@ async def clicks(
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
     resolved = period.resolve(selection.timezone)
+    # Not if the days were given as such.
     if resolved.text != f"{period.start} to {period.end}":
         run.say(f"clicks of {resolved.text}")
     if by == "tag":
