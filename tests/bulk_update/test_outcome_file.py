@@ -38,7 +38,7 @@ def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
     with opened(path) as file:
-        assert file.of["f"].status == "done"
+        assert file.last_outcome["f"].status == "done"
         file.append(ENTRY)
     assert len(path.read_bytes().splitlines()) == 151
 
@@ -91,7 +91,7 @@ async def test_a_change_that_was_not_sent_as_it_was_cancelled_is_as_before(
         with pytest.raises(asyncio.CancelledError):
             await announcing
     with opened(path) as file:
-        assert file.of[ENTRY.fingerprint].status == (before or "failed")
+        assert file.last_outcome[ENTRY.fingerprint].status == (before or "failed")
 
 
 def test_what_a_full_disk_took_of_a_line_spoils_no_other(tmp_path: Path) -> None:

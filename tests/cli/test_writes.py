@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
 from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
@@ -71,22 +69,6 @@ def test_a_password_comes_from_the_environment(
     assert sent(box)[1] == {"redirect_code": 301}
 
 
-def test_a_password_is_asked_for_without_showing_it(
-    cli: Cli, box: Sandbox, link: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[dict[str, object]] = []
-
-    def prompt(_: str, **options: object) -> str:
-        asked.append(options)
-        return PASSWORD
-
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(typer, "prompt", prompt)
-    assert cli("urls", "update", "to-change", "--password").code == 0
-    assert sent(box)[1] == {"password": PASSWORD}
-    assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}]
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -119,8 +101,7 @@ def test_a_tag_is_created_once(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     ran = cli("tags", "create", "made here")
     assert ran.code == 1
     assert "already exists" in ran.error
-    assert json.loads(cli("tags", "create", "made here", "--exist-ok").out) == tag
-    assert "made here" in cli("tags", "create", "made here", "--exist-ok", "--format", "table").out
+    assert "to a table" in cli("tags", "create", "to a table", "--format", "table").out
     file = tmp_path / "tag.jsonl"
-    assert cli("tags", "create", "made here", "--exist-ok", "-o", str(file)).out == ""
-    assert json.loads(file.read_text()) == tag
+    assert cli("tags", "create", "to a file", "-o", str(file)).out == ""
+    assert json.loads(file.read_text())["name"] == "to a file"

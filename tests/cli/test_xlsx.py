@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openpyxl import load_workbook
 
-from slashtag.export import Column, Table, TableFile, _writers
+from slashtag.export import Column, Table, _writers, open_table
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, names, objects
@@ -80,7 +80,7 @@ def test_a_table_and_an_export_refuse_the_same_before_anything_is_sent(
 def test_texts_are_never_formulas_and_large_numbers_stay_exact(tmp_path: Path) -> None:
     path = tmp_path / "a.xlsx"
     rows = [("=1+1", 2**60), ("https://example.com/", 7), ("@x\x07", None)]
-    with TableFile(path, Table((Column("text"), Column("n", "int")))) as file:
+    with open_table(path, Table((Column("text"), Column("n", "int")))) as file:
         file.write(rows)
     assert sheet(path)[1:3] == [("=1+1", str(2**60)), ("https://example.com/", 7)]
     (found,) = load_workbook(path).worksheets

@@ -31,7 +31,7 @@ from slashtag import (
 from slashtag.dlt import Monitor, _incremental, load, local_pipeline, slashtag_source
 from slashtag.dlt._incremental import Listed
 from slashtag.dlt._pipeline import _destination_locked, _file_locked
-from slashtag.dlt._source import Account
+from slashtag.dlt._source import LoadSession
 from slashtag.sandbox import Arrival, Fault, Sandbox
 from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget, refused_link
@@ -43,14 +43,14 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
     box: Sandbox, clock: Clock, duck: Target
 ) -> None:
     first = duck.load(box, by_tag=True, dimensions=("country",))
-    assert first.rows["clicks_daily"] == len(truth(box, clock.today))
+    assert first["clicks_daily"] == len(truth(box, clock.today))
     with duck.pipeline().sql_client() as client:
         # No second copy of the rows is left.
         assert client.execute_sql("SELECT count(*) FROM slashtag_staging.clicks_daily") == [(0,)]
     held = {table: sorted(duck.rows(table)) for table in TABLES}
     forget(box)
     again = duck.load(box, by_tag=True, dimensions=("country",))
-    assert {table: n for table, n in again.rows.items() if table.startswith("clicks")} == {}
+    assert {table: n for table, n in again.items() if table.startswith("clicks")} == {}
     # Nothing has changed: a page of links and the one behind it, as 250 may be a cap, one page
     # of tags, each tag, and the batches of the days and of the present month.
     batches = ceil(len({url.slashtag for url in box.truth.urls()}) / 100)
@@ -99,19 +99,19 @@ def test_tags_and_dimensions_are_the_truth_after_another_day(
 def test_clicks_that_the_hits_do_not_show_are_found(
     box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Account.links
+    before = LoadSession.list_links
 
-    async def stand_still(self: Account, session: Any) -> Listed:
+    async def stand_still(self: LoadSession, session: Any) -> Listed:
         listed = await before(self, session)
         return listed._replace(series={key: replace(series, hits=7) for key, series in listed.series.items()})
 
-    monkeypatch.setattr(Account, "links", stand_still)
+    monkeypatch.setattr(LoadSession, "list_links", stand_still)
     duck.load(box)
     names = [url.slashtag for url in box.truth.urls()]
     for n, ago in ((0, 0), (60, 2), (-1, 3)):
         box.add_click(names[n], datetime.combine(clock.today - ago * DAY, clock_time(9), UTC), times=2)
     loaded = duck.load(box)
-    assert loaded.rows["clicks_daily"] == 3
+    assert loaded["clicks_daily"] == 3
     assert duck.daily() == truth(box, clock.today)
 
 
@@ -187,7 +187,7 @@ def test_tables_that_were_dropped_are_filled_anew(
             target.load(box)
     loaded = target.load(box)
     assert target.daily() == truth(box, clock.today)
-    assert loaded.rows["links"] == len(box.truth.urls())
+    assert loaded["links"] == len(box.truth.urls())
 
 
 @pytest.mark.unmeasured
@@ -229,7 +229,7 @@ def test_a_file_that_is_gone_after_a_load_was_killed_is_filled_anew(
 @pytest.mark.unmeasured
 def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
     pipeline = local_pipeline("duckdb", tmp_path / "slashtag.duckdb", pipelines_dir=tmp_path / "pipelines")
-    assert load(pipeline, slashtag_source(**options(box))).rows["links"] == 130
+    assert load(pipeline, slashtag_source(**options(box)))["links"] == 130
 
 
 def test_another_timezone_or_a_wrong_argument_is_refused(

@@ -10,7 +10,7 @@ import pytest
 from openpyxl import load_workbook
 
 from slashtag import InvalidRequestError
-from slashtag.export import FORMATS, URLS, RowDifference, TableFile, clicks_table, compare_files
+from slashtag.export import FORMATS, URLS, RowDifference, clicks_table, compare_files, open_table
 
 LINK = (
     1,
@@ -28,7 +28,7 @@ THIRD = (3, "c", "https://s.example/c", "https://y.example", 0, 302, None, None,
 
 
 def write(path: Path, rows: list[tuple[object, ...]], table: object = URLS) -> Path:
-    with TableFile(path, table) as file:  # type: ignore[arg-type]
+    with open_table(path, table) as file:  # type: ignore[arg-type]
         file.write(rows)  # type: ignore[arg-type]
     return path
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import ExportError, RequestTimeoutError
-from slashtag.export import TAGS, AtomicFile, TableFile
+from slashtag.export import AtomicFile, check_table_path
 from tests.journal.test_file import unprivileged
 
 
@@ -168,7 +168,7 @@ def test_a_path_that_cannot_be_one_is_told_at_once(name: str, match: str) -> Non
         AtomicFile(name)
     if name:
         with pytest.raises(ExportError):
-            TableFile(f"{name}.csv", TAGS)
+            check_table_path(f"{name}.csv")
 
 
 def test_a_missing_folder_is_told_at_once(tmp_path: Path) -> None:
@@ -226,13 +226,13 @@ def test_a_read_only_file_is_refused_at_once(open_to_all: Path) -> None:
 FULL = """
 import resource, sys
 from slashtag import ExportError
-from slashtag.export import TableFile, URLS
+from slashtag.export import open_table, URLS
 
 before = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
 row = (1, "x" * 50, "y" * 50, "z" * 50, 1, 301, None, None, None)
 try:
-    with TableFile(sys.argv[1], URLS) as out:
+    with open_table(sys.argv[1], URLS) as out:
         for n in range(400):
             out.write([(n * 7919 % 10**6, str(hash(str(n * i))) * 3, *row[2:]) for i in range(50)])
 except ExportError as error:

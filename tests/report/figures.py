@@ -37,7 +37,9 @@ def report(clicks: list[int], *, start: date = date(2024, 1, 1), top: Any = (), 
     counted = stats(start, clicks, **maps)
     end = start + timedelta(days=len(clicks) - 1)
     links = tuple(
-        TopLink(slashtag=name, short_url=f"https://s.example/{name}", clicks=sum(clicks), days=counted.clicks)
+        TopLink(
+            slashtag=name, short_url=f"https://s.example/{name}", clicks=sum(clicks), by_day=counted.clicks
+        )
         for name in top
     )
     values: dict[str, Any] = {

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
-from slashtag.report import MAX_LOGO, Branding
-from slashtag.report._branding import contrast
+from slashtag.report import Branding
+from slashtag.report._branding import MAX_LOGO, contrast
 from tests.report.figures import HOSTILE, read, report
 from tests.report.test_files import size
 

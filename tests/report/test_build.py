@@ -64,14 +64,14 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
     assert [link.clicks for link in report.top] == sorted(clicked, reverse=True)[:10]
     earlier = box.truth.per_key(*previous, keys=keys, timezone=zone)
     for link in report.top:
-        assert link.days == each[link.slashtag].clicks
+        assert link.by_day == each[link.slashtag].clicks
         assert link.before == earlier[link.slashtag].total_clicks
     assert not clicked or seen.top == [(link.slashtag, link.clicks) for link in report.top]
 
 
 @pytest.mark.unmeasured
 @pytest.mark.parametrize(
-    ("start", "end", "zone", "places"),
+    ("start", "end", "zone", "top"),
     [
         ("2024-01-01", "2024-12-31", "UTC", 10),
         ("2024-03-01", "2024-03-31", "Europe/London", 10),
@@ -83,10 +83,10 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
         ("2024-03-10", "2024-11-20", "America/New_York", 10),
     ],
 )
-async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, zone: str, places: int) -> None:
+async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, zone: str, top: int) -> None:
     async with serve() as box:
-        report = await reported(box, start, end, places=places, timezone=ZoneInfo(zone))
-        assert (report.links_clicked is None) == (places == 0)
+        report = await reported(box, start, end, top=top, timezone=ZoneInfo(zone))
+        assert (report.links_clicked is None) == (top == 0)
         check(box, report, zone=ZoneInfo(zone))
         assert (report.zone, report.requests) == (zone, len(box.requests))
 
@@ -116,8 +116,8 @@ async def test_tags_select_the_links_that_bear_them(serve: Serve) -> None:
         assert (none.links, none.total, none.selection) == (0, 0, "no links")
 
 
-@pytest.mark.parametrize("places", [10, 0])
-async def test_figures_of_a_tag_are_its_own_where_slashtags_are_shared(places: int) -> None:
+@pytest.mark.parametrize("top", [10, 0])
+async def test_figures_of_a_tag_are_its_own_where_slashtags_are_shared(top: int) -> None:
     """Links without the tag, with the same slashtag, are in the rows of links and nowhere else."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
         box.add_tag("mail")
@@ -128,14 +128,14 @@ async def test_figures_of_a_tag_are_its_own_where_slashtags_are_shared(places: i
             box.add_click("own", f"{month}-02T00:00:00", country="FR", times=2)
             box.add_click(tagged, f"{month}-03T00:00:00", country="DE", times=3)
             box.add_click(other, f"{month}-04T00:00:00", country="US", times=50)
-        report = await reported(box, "2024-06-01", "2024-06-30", tags=["mail"], places=places)
+        report = await reported(box, "2024-06-01", "2024-06-30", tags=["mail"], top=top)
         truth = box.truth.range("2024-06-01", "2024-06-30", tag="mail")
         assert truth.total_clicks == 5
         for name in COUNTS:
             assert getattr(report.stats, name) == getattr(truth, name)
         assert report.before == 5
         rows = {link.slashtag: (link.clicks, link.is_shared) for link in report.top}
-        assert rows == ({"own": (2, False), "shared": (53, True)} if places else {})
+        assert rows == ({"own": (2, False), "shared": (53, True)} if top else {})
         assert any("marked *" in note for note in report.notes)
 
 
@@ -181,12 +181,12 @@ async def test_clicks_of_a_shared_slashtag_are_in_every_tag_and_destination_that
         assert print_.tag == {"mail": 3, "print": 4}
         assert print_.destination == {"shop.example/x": 3, "0.example": 15}
         assert print_.shared == {("destination", "0.example")}
-        for options in ({"places": 0}, {"keys": ["a", "s"]}):
+        for options in ({"top": 0}, {"keys": ["a", "s"]}):
             few = await reported(box, "2024-06-01", "2024-06-30", **options)
             assert (few.tag, few.destination) == ({}, {})
 
 
-@pytest.mark.parametrize("selection", [{}, {"places": 0}, {"tags": ["mail", "print"]}, {"keys": ["a", "c"]}])
+@pytest.mark.parametrize("selection", [{}, {"top": 0}, {"tags": ["mail", "print"]}, {"keys": ["a", "c"]}])
 async def test_hours_add_up_to_the_clicks_of_a_weekday(selection: dict[str, Any]) -> None:
     zone = ZoneInfo("Europe/Berlin")
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
@@ -198,12 +198,12 @@ async def test_hours_add_up_to_the_clicks_of_a_weekday(selection: dict[str, Any]
         report = await reported(box, "2024-03-25", "2024-04-07", timezone=zone, hours=True, **selection)
         assert sum(report.hourly.values()) == report.total > 0
         for weekday in range(7):
-            clicks = sum(row[weekday] or 0 for row in report.hours.values())
+            clicks = sum(row[weekday] or 0 for row in report.hours_of_week.values())
             assert clicks == sum(row[weekday] or 0 for row in report.weekdays.values())
         # The clocks of Berlin skipped an hour on 31 March 2024: 0:30 is 1:30 in summer.
         seen = {at.isoformat() for at, clicks in report.hourly.items() if clicks}
         assert seen <= {"2024-03-30T00:00:00+01:00", "2024-03-31T00:00:00+01:00", "2024-04-01T01:00:00+02:00"}
-        assert (await reported(box, "2024-03-25", "2024-04-07")).hours == {}
+        assert (await reported(box, "2024-03-25", "2024-04-07")).hours_of_week == {}
 
 
 async def test_keys_may_be_slashtags_links_or_a_listing(serve: Serve) -> None:
@@ -220,13 +220,13 @@ async def test_keys_may_be_slashtags_links_or_a_listing(serve: Serve) -> None:
             report = await build(session, DateRange.parse("2024-05"), keys=keys)
             check(box, report, wanted)
             assert report.selection == "20 chosen links"
-        one = await build(session, DateRange.parse("2024-05"), keys=wanted[:1], places=0)
+        one = await build(session, DateRange.parse("2024-05"), keys=wanted[:1], top=0)
         assert (one.selection, one.top) == ("1 chosen link", ())
 
 
 async def test_without_links_one_by_one_it_asks_for_batches_only(serve: Serve) -> None:
     async with serve() as box:
-        await reported(box, "2024-01-01", "2024-12-31", places=0)
+        await reported(box, "2024-01-01", "2024-12-31", top=0)
         windows, batches = 12, 3
         asked = sum("stats" in arrival.path for arrival in box.requests)
         assert asked == 2 * windows * batches
@@ -304,7 +304,7 @@ async def test_a_span_that_is_not_over_is_compared_up_to_the_same_time(behind: i
         (QUARTER, {"keys": ["a"], "tags": ["b"]}, TypeError),
         (QUARTER, {"keys": "abc"}, TypeError),
         (QUARTER, {"tags": "abc"}, TypeError),
-        (QUARTER, {"places": -1}, InvalidRequestError),
+        (QUARTER, {"top": -1}, InvalidRequestError),
         (QUARTER, {"timezone": "Berlin"}, InvalidRequestError),
         (QUARTER, {"hours": True}, InvalidRequestError),
         (("2024-02-01", "2024-01-31"), {}, InvalidRequestError),

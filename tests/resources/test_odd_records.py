@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slashtag import AllTime, DateRange, UnexpectedResponseError
-from slashtag.export import NAMED_URLS, TableFile, export_urls
+from slashtag.export import NAMED_URLS, export_urls, open_table
 from tests.resources.accounts import scripted
 from tests.support import wire
 
@@ -71,7 +71,7 @@ async def test_an_odd_record_hides_nothing(
         assert len(each) + len(failures) == 3
         assert sum(clicks.total for clicks in each.values()) == stats.total
 
-        with TableFile(tmp_path / "links.xlsx", NAMED_URLS) as file:
+        with open_table(tmp_path / "links.xlsx", NAMED_URLS) as file:
             assert (await export_urls(api, file)).rows == 3
 
 

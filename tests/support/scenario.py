@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from slashtag import AsyncSession, Change, DateRange
-from slashtag.export import TableFile, clicks_table, export_clicks
+from slashtag.export import clicks_table, export_clicks, open_table
 from slashtag.sandbox import Sandbox
 
 SPAN = "2024-01-01", "2024-03-31"
@@ -55,7 +55,7 @@ async def main(box: Sandbox, folder: Path) -> None:
         )
 
         path = folder / "clicks.csv"
-        with TableFile(path, clicks_table("slashtag")) as file:
+        with open_table(path, clicks_table("slashtag")) as file:
             summary = await export_clicks(session, QUERY, file)
         rows = path.read_text("utf-8").splitlines()[1:]
         check(
@@ -82,7 +82,7 @@ async def main(box: Sandbox, folder: Path) -> None:
 
 
 async def export(session: AsyncSession, path: Path) -> None:
-    with TableFile(path, clicks_table("slashtag")) as file:
+    with open_table(path, clicks_table("slashtag")) as file:
         await export_clicks(session, QUERY, file)
 
 

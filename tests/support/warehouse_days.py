@@ -58,7 +58,7 @@ def simulate(box: Sandbox, clock: Clock, target: Target, days: int) -> Iterator[
             box.faults = []
         forget(box)
         monitor = Monitor()
-        loaded = target.load(box, monitor).rows["clicks_daily"]
+        loaded = target.load(box, monitor)["clicks_daily"]
         now: dict[str, list[tuple[int, int]]] = {}
         for url in box.truth.urls():
             now.setdefault(url.slashtag, []).append((url.id, url.hits))

@@ -26,7 +26,7 @@ from unittest.mock import patch
 import duckdb
 
 from slashtag._resources import stats
-from slashtag.dlt import Loaded, Monitor, _source, load, local_pipeline, slashtag_source
+from slashtag.dlt import Monitor, _source, load, local_pipeline, slashtag_source
 from slashtag.sandbox import Sandbox
 
 DAY = timedelta(days=1)
@@ -132,7 +132,7 @@ class Target:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         return subprocess.Popen([sys.executable, "-c", LOADER, arguments], **quiet)
 
-    def load(self, box: Sandbox, monitor: Monitor | None = None, **more: Any) -> Loaded:
+    def load(self, box: Sandbox, monitor: Monitor | None = None, **more: Any) -> dict[str, int]:
         return load(self.pipeline(), slashtag_source(**options(box, **more), monitor=monitor))
 
     def daily(self) -> dict[tuple[str, date], int]:

@@ -203,7 +203,7 @@ class Difference(Struct, frozen=True):
 
 
 class PlannedRow(Struct, frozen=True, kw_only=True):
-    """Change as it is sent, by id, with its link and what is known of it.
+    """Change by id, with its link and what is known of it.
 
     `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where there is
     not just one link, as its only difference says. `is_done`: an earlier run did it, or sent it and the link
@@ -219,11 +219,7 @@ class PlannedRow(Struct, frozen=True, kw_only=True):
 
 
 async def plan(
-    session: AsyncSession,
-    changes: Sheet | list[ChangeRow],
-    earlier: OutcomeFile,
-    progress: Progress | None,
-    keep: bool,
+    session: AsyncSession, changes: Sheet | list[ChangeRow], file: OutcomeFile, progress: Progress | None
 ) -> list[PlannedRow]:
     """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
 
@@ -233,7 +229,7 @@ async def plan(
     links = LinkIndex(await session.urls.list(progress=progress, anew=True).to_list(), names)
     if isinstance(changes, Sheet):
         changes = changes.changes(links)
-    rows = [_row(row, links, earlier, keep) for row in changes]
+    rows = [_row(row, links, file) for row in changes]
     line_of: dict[int | None, int] = {}
     if problems := [
         Problem(sent.line, f"{sent.key!r}: it is the link of line {line_of[sent.id]}")
@@ -244,38 +240,36 @@ async def plan(
     return rows
 
 
-def _row(row: ChangeRow, links: LinkIndex, earlier: OutcomeFile, keep: bool) -> PlannedRow:
+def _row(row: ChangeRow, links: LinkIndex, file: OutcomeFile) -> PlannedRow:
     change, url = row.change, None
-    fingerprint = earlier.digest(row.edited or astuple(change))
+    fingerprint = file.digest(row.edited or astuple(change))
     sent = RowOutcome(line=row.line, key=change.key, status="sent", fingerprint=fingerprint)
     # What was never sent has to be done, as what has failed.
-    before = earlier.of.get(fingerprint, replace(sent, status="failed"))
+    last = file.last_outcome.get(fingerprint, replace(sent, status="failed"))
     # The slashtag may have been changed since, also by this change.
-    known = before.id if before.status != "failed" and before.id in links.by_key else None
+    known = last.id if last.status != "failed" and last.id in links.by_key else None
     try:
         url = links.find(known or change.key)
-        found = tuple(_differences(row.line, change, url))
+        differences = tuple(_differences(row.line, change, url))
         change = replace(change, key=url.id)
-        if keep or row.edited:
-            change = _completed(change, url)
     except InvalidRequestError as error:
-        found = (Difference(row.line, change.key, "", str(error), ""),)
-    is_latest = earlier.last_sent.get(before.id) == fingerprint
+        differences = (Difference(row.line, change.key, "", str(error), ""),)
+    is_latest = file.last_sent.get(last.id) == fingerprint
     if row.edited:
         # The present values decide, of those that a listing shows.
-        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in found)
-    is_unknown = before.status in UNANSWERED
+        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in differences)
+    is_unknown = last.status in UNANSWERED
     return PlannedRow(
         change=change,
         sent=replace(sent, id=url and url.id),
         url=url,
-        differences=found,
-        is_done=not found if is_unknown else before.status == "done" and (is_latest or not found),
+        differences=differences,
+        is_done=not differences if is_unknown else last.status == "done" and (is_latest or not differences),
         is_unknown=is_unknown,
     )
 
 
-def _completed(change: Change, url: ShortUrl) -> Change:
+def completed(change: Change, url: ShortUrl) -> Change:
     """Return the change with the link's present destination and redirect code if it gives none.
 
     Not with values that cannot be sent.

@@ -67,7 +67,7 @@ class OutcomeFile:
         #: Length of the whole lines.
         self._length = len(content) - len(torn)
         #: Last outcome of each change, by its fingerprint, and the fingerprint of the last change of a link.
-        self.of: dict[str, RowOutcome] = {}
+        self.last_outcome: dict[str, RowOutcome] = {}
         self.last_sent: dict[int | None, str] = {}
         try:
             # So the first line begins.
@@ -75,7 +75,7 @@ class OutcomeFile:
                 raise msgspec.DecodeError
             header = msgspec.json.decode(lines[0], type=dict[str, str]) if lines else {"salt": token_hex(16)}
             for entry in map(msgspec.json.Decoder(RowOutcome).decode, lines[1:]):
-                self.of[entry.fingerprint] = entry
+                self.last_outcome[entry.fingerprint] = entry
                 # Not for "unknown": rows that are only held back have it too.
                 if entry.status == "sent":
                     self.last_sent[entry.id] = entry.fingerprint
@@ -152,7 +152,7 @@ class OutcomeFile:
                         await in_thread(partial(os.fsync, self._file.fileno()))
                     self._durable = written
         except asyncio.CancelledError:
-            before = self.of.get(entry.fingerprint)
+            before = self.last_outcome.get(entry.fingerprint)
             status: Status = "unknown" if before and before.status in UNANSWERED else "failed"
             with suppress(ExportError):
                 self.append(msgspec.structs.replace(entry, status=status, error="not sent"))

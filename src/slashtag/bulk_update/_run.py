@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
-from ..export import URLS, Table, TableFile
-from ._changes import ChangeRow, Difference, LinkIndex, PlannedRow, checked, plan, read_sheet
+from ..export import URLS, Table, open_table
+from ._changes import ChangeRow, Difference, LinkIndex, PlannedRow, checked, completed, plan, read_sheet
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 
 _SENT_BEFORE = "an earlier run sent it without an answer, and the link is not known to be so: look at it"
@@ -87,7 +87,8 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         self._session = session
         if isinstance(changes, str | os.PathLike):
             sheet = read_sheet(changes)
-            # Rows of a listing are compared with the links first.
+            # Rows of a listing are compared with the links first; they have destination and redirect code.
+            keep = keep or sheet.is_listing
             self._given = sheet if sheet.is_listing else sheet.changes(LinkIndex())
             outcomes = outcomes or Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
         elif outcomes is None:
@@ -101,7 +102,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         self._repeat_lost = repeat_lost
         self._progress = progress
         self._counts: Counter[str] = Counter()
-        self._outcomes = self._run()
+        self._results = self._run()
 
     @property
     def summary(self) -> BulkSummary:
@@ -113,8 +114,8 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
 
         A row that is `missing` would fail. See docs/service.md, List short URLs.
         """
-        earlier = OutcomeFile(self.path, self._session).read()
-        rows = await plan(self._session, self._given, earlier, self._progress, self._keep)
+        file = OutcomeFile(self.path, self._session).read()
+        rows = await plan(self._session, self._given, file, self._progress)
         left = [row for row in rows if not row.is_done]
         missing = sum(row.url is None for row in left)
         changed = sum(bool(row.differences) for row in left) - missing
@@ -129,8 +130,8 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
-            rows = await plan(self._session, self._given, file, self._progress, self._keep)
-            todo: list[PlannedRow] = []
+            rows = await plan(self._session, self._given, file, self._progress)
+            todo: list[tuple[PlannedRow, ShortUrl]] = []
             for row in rows:
                 if row.is_done:
                     self._counts["skipped"] += 1
@@ -141,13 +142,13 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
                 elif row.url is None:
                     yield self._record(file, row, "failed", row.differences[0].now)
                 else:
-                    todo.append(row)
+                    todo.append((row, row.url))
             if todo:
-                links = [row.url for row in todo if row.url]
+                links = [url for _, url in todo]
                 self.undo_path = await in_thread(partial(_write_links, self.path, links))
-            row_of = {row.change.key: row for row in todo}
+            row_of = {row.change.key: row for row, _ in todo}
             updates = self._session.urls.update_many(
-                [row.change for row in todo],
+                [completed(row.change, url) if self._keep else row.change for row, url in todo],
                 repeat_lost=self._repeat_lost,
                 before=lambda change: file.announce(row_of[change.key].sent),
                 progress=self._progress,
@@ -159,7 +160,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
                         yield self._record(file, row, outcome.status, error, outcome.rows_updated)
             except AuthenticationError as error:
                 # The change that was answered with this error was not done.
-                for row in todo:
+                for row, _ in todo:
                     if row.change.call().path == error.path:
                         self._record(file, row, "failed", str(error))
                 raise
@@ -175,19 +176,17 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         if status == "failed" and row.is_unknown:
             # Not done this time, but the earlier run may have done it.
             status, error = "unknown", f"{_SENT_AGAIN}{error}"
-        # Without line breaks and control characters.
-        text = "".join(c if c.isprintable() else " " for c in error)
-        outcome = replace(row.sent, status=status, error=text or None, rows_updated=rows_updated)
+        outcome = replace(row.sent, status=status, error=error or None, rows_updated=rows_updated)
         file.append(outcome)
         self._counts[status] += 1
         return outcome
 
     async def __anext__(self) -> RowOutcome:
-        return await anext(self._outcomes)
+        return await anext(self._results)
 
     async def aclose(self) -> None:
         """Cancel what is under way and close the file of outcomes; safe to repeat."""
-        await self._outcomes.aclose()
+        await self._results.aclose()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
@@ -198,6 +197,6 @@ def _write_links(outcomes: Path, links: list[ShortUrl]) -> Path:
     stem = outcomes.name.removesuffix(".jsonl").removesuffix(".results")
     names = (f"{stem}.undo{f'-{n}' if n > 1 else ''}.csv" for n in count(1))
     path = next(path for path in map(outcomes.with_name, names) if not path.exists())
-    with TableFile(path, Table(tuple(column for column in URLS.columns if column.name in _UNDO))) as file:
+    with open_table(path, Table(tuple(column for column in URLS.columns if column.name in _UNDO))) as file:
         file.write([attrgetter(*_UNDO)(url) for url in links])
     return path

@@ -20,22 +20,22 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
-from ..export import FORMATS, Row, Table, TableFile, TextFormat, Writer, open_writer
+from ..export import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
 from .stderr import one_line
 
 _option = partial(Option, rich_help_panel="The output")
 DAY = timedelta(days=1)
 #: Characters that the first text of a row leaves to the other columns.
-OTHERS = 24
+ROOM_FOR_OTHERS = 24
 #: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31
 #: Labels drawn of a dimension; the others are summed in one line.
 MOST_LABELS = 8
-BAR = 30
+BAR_WIDTH = 30
 
 
 @dataclass
-class Output:
+class OutputOptions:
     """Options of where the rows of a command go, and in which form."""
 
     form: Literal["table", TextFormat] | None = _option(
@@ -52,18 +52,17 @@ class Output:
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")
         else:
-            # Made and removed again: nothing else tells whether it can be written.
-            TableFile(self.file, Table(())).abandon()
+            check_table_path(self.file)
 
     @contextmanager
-    def writer(self, table: Table, shown: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
-        """Open the file or stdout for rows; drawn at the end with the columns `shown`, see `draw_rows`."""
+    def writer(self, table: Table, widths: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
+        """Open the file or stdout for rows; a table on stdout is drawn at the end, see `draw_rows`."""
         if self.file is not None:
-            with TableFile(self.file, table) as file:
+            with open_table(self.file, table) as file:
                 yield file
             return
         rows: list[Row] = []
-        writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, shown))
+        writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
         if self.form != "table":
             writer = open_writer(f".{self.form}", stdout(), table)
         yield writer
@@ -71,9 +70,9 @@ class Output:
         # A full disk is reported now, not after a summary.
         sys.stdout.flush()
 
-    def print(self, table: Table, rows: Iterable[Row], shown: Mapping[str, int] | None = None) -> None:
-        """Write rows that are all there; a table has the columns `shown`, see `draw_rows`."""
-        with self.writer(table, shown) as writer:
+    def print(self, table: Table, rows: Iterable[Row], widths: Mapping[str, int] | None = None) -> None:
+        """Write rows that are all there; for a table see `draw_rows`."""
+        with self.writer(table, widths) as writer:
             writer.write(rows)
 
 
@@ -96,32 +95,32 @@ def _new_drawing() -> RichTable:
     return RichTable(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
 
 
-def draw_rows(table: Table, rows: Sequence[Row], shown: Mapping[str, int] | None) -> None:
+def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | None) -> None:
     """Print rows on stdout.
 
-    `shown` has the columns to draw, each with the width of a terminal that has room for it. Each row is then
+    `widths` has the columns to draw, each with the width of a terminal that has room for it. Each row is then
     one line, its texts cut where they do not fit. Without it all columns are drawn, and texts wrap.
     """
     console = Console(highlight=False)
-    names = [name for name, width in shown.items() if width <= console.width] if shown else table.names
+    names = [name for name, width in widths.items() if width <= console.width] if widths else table.names
     positions = [table.names.index(name) for name in names]
     drawing = _new_drawing()
     columns = [table.columns[n] for n in positions]
     first_text = next((column for column in columns if column.kind == "text"), None)
     for column in columns:
-        is_cut = bool(shown) and column is first_text
+        is_cut = bool(widths) and column is first_text
         drawing.add_column(
             column.name.replace("_", " "),
             justify="right" if column.kind in ("int", "float") else "left",
             # Of the other columns, rich makes the widest ones narrower. The first text names the record.
-            overflow="ellipsis" if shown else "fold",
+            overflow="ellipsis" if widths else "fold",
             no_wrap=column.kind != "text" or is_cut,
-            max_width=console.width - OTHERS if is_cut else None,
+            max_width=console.width - ROOM_FOR_OTHERS if is_cut else None,
         )
     for row in rows:
         # Text, not markup: what the service sends is data.
         texts = ["" if row[n] is None else one_line(str(row[n])) for n in positions]
-        drawing.add_row(*(Text(text, no_wrap=bool(shown)) for text in texts))
+        drawing.add_row(*(Text(text, no_wrap=bool(widths)) for text in texts))
     console.print(drawing)
 
 
@@ -132,10 +131,10 @@ def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
     """
     # Bars give way on a narrow terminal.
     console, table = Console(highlight=False, markup=False), _new_drawing()
-    table.add_column(no_wrap=True, max_width=console.width - OTHERS)
+    table.add_column(no_wrap=True, max_width=console.width - ROOM_FOR_OTHERS)
     table.add_column("clicks", justify="right", no_wrap=True)
     table.add_column("%", justify="right", no_wrap=True)
-    table.add_column(max_width=BAR)
+    table.add_column(max_width=BAR_WIDTH)
     times = labels(stats, "month") if counts is None else counts
     if counts is None and isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
         times = {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}

@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
 from errno import EADDRINUSE
 from functools import partial, wraps
@@ -36,7 +36,7 @@ from .. import (
 )
 from .._internal import many
 from .service import Login, SessionOptions, find_credentials
-from .stderr import Lines, Watch
+from .stderr import Lines, StartBar, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
@@ -76,10 +76,8 @@ class Run:
         #: What ends the command, if anything does.
         self._signal = int(signal.SIGINT)
         # With --verbose log lines go to the same terminal.
-        shown = not (options.quiet or options.verbose)
-        self._watch = Watch(self.lines.console, partial(self.say, dated=True), shown=shown)
-        #: Shows progress and waits; yields what starts a bar.
-        self.bars = self._watch.bars
+        is_shown = not (options.quiet or options.verbose)
+        self._watch = Watch(self.lines.console, partial(self.say, dated=True), is_shown=is_shown)
 
     # -- the session
 
@@ -116,6 +114,10 @@ class Run:
 
     # -- what it reports
 
+    def bars(self) -> AbstractContextManager[StartBar]:
+        """Show progress and waits in a `with` block, whose value is called to start a bar."""
+        return self._watch.bars()
+
     def say(self, text: str, *, dated: bool = False) -> None:
         """Print one line on stderr, unless --quiet."""
         if not self.options.quiet:
@@ -130,18 +132,18 @@ class Run:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
 
-    def note_failure(self, failure: Failure, *, most: int) -> None:
+    def note_failure(self, failure: Failure, *, max_failures: int) -> None:
         """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
 
-        Raises its error if the service was not reached, and SlashtagError if more than `most` requests fail:
+        Raises its error if the service was not reached, and SlashtagError if more than `max_failures` fail:
         then no single link is at fault.
         """
         call, error = failure.call, failure.error
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
         self.failures += 1
-        if self.failures > most:
-            stop = SlashtagError(f"more than {many(most, 'request')} failed, the last one with: {error}")
+        if self.failures > max_failures:
+            stop = SlashtagError(f"more than {many(max_failures, 'request')} failed, the last: {error}")
             stop.add_note("--max-failures sets how many may")
             raise stop from error
         self.warn(f"{call.label}: {error}", "failed: ")
@@ -265,7 +267,8 @@ def describe(error: Exception) -> tuple[str, int]:
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
     """Turn a function, mostly async, into a command.
 
-    A parameter that is a group of options becomes these; a Run has the SessionOptions.
+    Where it takes a dataclass, such as OutputOptions, the command has the fields of that as options, and the
+    function gets the dataclass with what was given for them. For a Run these are SessionOptions.
     """
     takes = signature(function, eval_str=True)
     groups: dict[str, Any] = {}
@@ -283,15 +286,17 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
 
     @wraps(function)
     def execute(**given: Any) -> None:
-        def make(group: Any, given: dict[str, Any]) -> Any:
-            defaults: dict[str, Any] = {each.name: each.default for each in fields(group)}
-            return group(*(given.pop(name, option.default) for name, option in defaults.items()))
+        def make(group: Any) -> Any:
+            return group(*(given.pop(each.name) for each in fields(group)))
 
-        # A command without a Run has no options of a session, but it may have others of the same name.
-        run = Run(make(SessionOptions, given if SessionOptions in groups.values() else {}))
+        if SessionOptions in groups.values():
+            run = Run(make(SessionOptions))
+        else:
+            defaults: list[Any] = [each.default for each in fields(SessionOptions)]
+            run = Run(SessionOptions(*(option.default for option in defaults)))
         with run.running():
             for name, group in groups.items():
-                given[name] = run if group is SessionOptions else make(group, given)
+                given[name] = run if group is SessionOptions else make(group)
             if (work := function(**given)) is not None:
                 new_loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
                 with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -31,7 +31,7 @@ class ResolvedPeriod(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Period:
+class PeriodArguments:
     """Arguments of which days a command is about: a span, or its two ends."""
 
     start: str | None = Argument(
@@ -49,12 +49,12 @@ class Period:
         """
         if not self.start:
             raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
-        text = self.start if self.end is None else f"{self.start}..{self.end}"
+        given = self.start if self.end is None else f"{self.start}..{self.end}"
         zone = parse_zone(timezone)
         now = datetime.now(zone)
-        whole = DateRange.parse(text).resolve(zone, now)
+        whole = DateRange.parse(given).resolve(zone, now)
         if whole.span(zone)[0] > now.date():
-            raise InvalidRequestError(f"{text} begins after today, {now.date()}: there are no clicks yet")
+            raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
         so_far, before = whole.with_previous(zone, now)
         text = _text(*so_far.bounds) + ", so far" * (so_far.bounds != whole.bounds)
         return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds))
@@ -65,16 +65,23 @@ def _text(start: date, end: date) -> str:
     return " to ".join(dict.fromkeys(texts))
 
 
-def note_of_shared(slashtags: int) -> str:
+class Selected(NamedTuple):
+    """Links by slashtag, or by tag; where both are None, all links of the account."""
+
+    keys: list[str] | None = None
+    tags: list[str] | None = None
+
+
+def note_of_shared(count: int) -> str:
     """Return the note on slashtags of selected links that other links have too."""
     return (
-        f"slashtags that several links share: {slashtags:,}; the service counts clicks by slashtag, "
+        f"slashtags that several links share: {count:,}; the service counts clicks by slashtag, "
         "so the rows hold those of all these links, on whatever domain and selected or not"
     )
 
 
 @dataclass
-class Selection:
+class SelectionOptions:
     """Options of which links a command is about, and of the zone of its days."""
 
     default_is_all: ClassVar = False
@@ -111,15 +118,13 @@ class Selection:
         if self.all_links:
             run.say("links without a tag are in no row, and not in shares")
 
-    async def keys_and_tags(
-        self, run: Run, session: AsyncSession, progress: Progress | None = None
-    ) -> dict[str, Any]:
-        """Return the arguments `keys` and `tags`, both None for all links.
+    async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
+        """Return the links that the options select.
 
         Slashtags are those that links have, also of short URLs; what no link has is left out.
         """
         if self.tag or self.all_links:
-            return {"keys": None, "tags": self.tag or None}
+            return Selected(tags=self.tag or None)
         keys, found, seen = self.slashtags, None, set[str]()
 
         def find(session: AsyncSession) -> Coroutine[Any, Any, dict[str, ShortUrl | None]]:
@@ -130,14 +135,14 @@ class Selection:
         elif not self.no_check and len(keys) <= CHECKED:
             found = await optional(session, "the check of slashtags", find)
         if found is None:
-            return {"keys": keys, "tags": None}
+            return Selected(keys)
         unknown = [key for key, link in found.items() if link is None]
         for key in unknown:
             question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
-        return {"keys": [link.slashtag or "" for link in found.values() if link is not None], "tags": None}
+        return Selected([link.slashtag or "" for link in found.values() if link is not None])
 
     def _slashtags(self) -> list[str]:
         """Return what is given; raises InvalidRequestError for what statistics cannot name."""
@@ -166,7 +171,7 @@ class Selection:
 
 
 @dataclass
-class SelectionOrAll(Selection):
+class SelectionOrAllOptions(SelectionOptions):
     """Options of which links a command is about; by default all."""
 
     default_is_all = True

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from .. import Metrics, Progress
 
-#: Starts a bar of progress, by its name and the unit of what is counted.
+#: Called with a name and the unit of what is counted, starts a bar and returns what to call with progress.
 StartBar = Callable[[str, str], Progress]
 #: Seconds between two looks at a session.
 INTERVAL = 1.0
@@ -66,7 +66,7 @@ class Watch:
     It does so in the last bar that is drawn. Where none is, it calls `print_` with a line now and then.
     """
 
-    def __init__(self, console: Console, print_: Callable[[str], object], *, shown: bool = True) -> None:
+    def __init__(self, console: Console, print_: Callable[[str], object], *, is_shown: bool = True) -> None:
         self._print = print_
         #: Returns the counters of the session, None while there is none.
         self.source: Callable[[], Metrics | None] = lambda: None
@@ -79,7 +79,7 @@ class Watch:
             TextColumn("{task.fields[status]}"),
             console=console,
             transient=True,
-            disable=not (shown and console.is_terminal),
+            disable=not (is_shown and console.is_terminal),
         )
 
     @contextmanager
@@ -138,7 +138,7 @@ class Watch:
 
     @contextmanager
     def bars(self) -> Generator[StartBar, None, None]:
-        """Show progress if the console is a terminal; yields what starts a bar and returns its callback."""
+        """Show progress if the console is a terminal."""
         with self.display:
             yield self._start
 

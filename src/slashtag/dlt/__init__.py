@@ -12,8 +12,7 @@ SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library'
 that on the command line.
 """
 
-from ._incremental import Monitor
-from ._pipeline import Loaded, load, local_pipeline
-from ._source import slashtag_source
-
-__all__ = ["Loaded", "Monitor", "load", "local_pipeline", "slashtag_source"]
+from ._incremental import Monitor as Monitor
+from ._pipeline import load as load
+from ._pipeline import local_pipeline as local_pipeline
+from ._source import slashtag_source as slashtag_source

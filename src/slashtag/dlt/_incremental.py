@@ -110,11 +110,11 @@ class ClicksTable:
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
 
-    async def tables(self, read_listed: ReadListed, session: AsyncSession) -> AsyncGenerator[Any, None]:
+    async def tables(self, read: ReadListed, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
         self._zone = parse_zone(self.timezone)
         self._held = self._read_record(session.base_url)
-        listed = await read_listed(session)
+        listed = await read(session)
         self._begin(listed)
         if self.since > self._today:
             return
@@ -157,7 +157,7 @@ class ClicksTable:
 
     def _begin(self, listed: Listed) -> None:
         """Decide which series are continued, and from which day on."""
-        self._listed = listed.series
+        self._series = listed.series
         self._today = listed.now.astimezone(self._zone).date()
         self._first = self.since
         #: Series of the load before whose links are the same, and those of this load.
@@ -174,7 +174,7 @@ class ClicksTable:
         self._first = max(self.since, self._unit(first))
         self._before = {
             key: held.series[key]
-            for key, series in self._listed.items()
+            for key, series in self._series.items()
             if key in held.series and held.series[key].ids == series.ids
         }
 
@@ -197,18 +197,18 @@ class ClicksTable:
 
     async def _rows(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
         """Yield the rows that are new or different, series by series, and fill `_after`."""
-        before, listed, first = self._before, self._listed, self._first
+        before, series, first = self._before, self._series, self._first
         unchanged = dict.fromkeys(
-            key for key, last in before.items() if last.hits is not None and last.hits == listed[key].hits
+            key for key, last in before.items() if last.hits is not None and last.hits == series[key].hits
         )
         for key in await self._find_different(session, DateRange(first, self._today), list(unchanged)):
             del unchanged[key]
         for key in unchanged:
             clicks = before[key].clicks
-            self._after[key] = replace(listed[key], clicks=self._recent(clicks))
+            self._after[key] = replace(series[key], clicks=self._recent(clicks))
             if not self.dimensions:
                 yield self._days(key, {day: clicks.get(day, 0) for day in days(first, self._today)})
-        new = [key for key in listed if key not in before]
+        new = [key for key in series if key not in before]
         changed = [key for key in before if key not in unchanged]
         for keys, start in ((new, self.since), (changed, first)):
             recent: dict[str, dict[date, int]] = {key: {} for key in keys}
@@ -231,7 +231,7 @@ class ClicksTable:
                         if stats.reconciles and stats.days_complete and key in recent:
                             whole[key] = recent[key] | self._recent(self._counts(stats))
                 recent = whole
-            self._after |= {key: replace(listed[key], clicks=clicks) for key, clicks in recent.items()}
+            self._after |= {key: replace(series[key], clicks=clicks) for key, clicks in recent.items()}
 
     def _recent(self, clicks: Mapping[date, int]) -> dict[date, int]:
         """Return the clicks that are recorded, without zeros."""

@@ -20,7 +20,6 @@ from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.common.runtime.telemetry import stop_telemetry
 from dlt.pipeline.state_sync import load_pipeline_state_from_destination
-from msgspec import Struct
 
 from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
 from .._internal import FileLock
@@ -41,12 +40,6 @@ _BUSY = "another load of this pipeline or into its destination is under way"
 _COUNT = "SELECT count(*) FROM {}"
 _BY_KEYS = "({keys}) IN (SELECT {keys} FROM {{staging_table}})"
 _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
-
-
-class Loaded(Struct, frozen=True):
-    """Result of a load: rows that were passed on, by table."""
-
-    rows: dict[str, int]
 
 
 def local_pipeline(
@@ -86,12 +79,12 @@ def local_pipeline(
         return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
 
 
-def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
-    """Load a source made by `slashtag_source`; what an interrupted load has requested is not requested again.
+def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
+    """Load a source made by `slashtag_source`, and return the number of rows that each table got.
 
-    The pipeline's working folder is emptied first: do not use it for other sources. Raises errors of
-    the source; ExportError if another load of this pipeline is running, if another machine has loaded
-    meanwhile, or if the destination fails.
+    What an interrupted load has requested is not requested again. The pipeline's working folder is emptied
+    first: do not use it for other sources. Raises errors of the source; ExportError if another load of this
+    pipeline is running, if another machine has loaded meanwhile, or if the destination fails.
     """
     name = pipeline.destination.destination_name
     lock = Path(pipeline.pipelines_dir) / "slashtag"
@@ -112,9 +105,8 @@ def load(pipeline: dlt.Pipeline, source: Any) -> Loaded:
             if _loads_at_destination(pipeline) != loads:
                 raise ExportError("another load has changed the destination meanwhile: run this one again")
             pipeline.load()
-        journal_of(pipeline)
-    rows = {table: count for table, count in counts.items() if not table.startswith("_dlt")}
-    return Loaded(rows)
+        journal_of(pipeline)  # removes that of this load
+    return {table: count for table, count in counts.items() if not table.startswith("_dlt")}
 
 
 def _delete_by_keys(source: Any) -> None:

@@ -62,30 +62,30 @@ def slashtag_source(
     `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See docs/service.md, List short
     URLs; Statistics for a date or date range.
     """
-    first, _ = DateRange(since, since).bounds
+    first_day, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
     if unknown := [name for name in chosen if name not in DIMENSIONS]:
         raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
     parse_zone(timezone)  # refused before anything is sent
     monitor = monitor or Monitor()
-    account = Account(
+    load_session = LoadSession(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
     )
 
-    def listing(name: str, listed: ReadListed) -> Any:
+    def listing(name: str, read: ReadListed) -> Any:
         async def tables(session: AsyncSession) -> AsyncGenerator[Any, None]:
-            yield (await listed(session)).table
+            yield (await read(session)).table
 
         def resource() -> Iterator[Any]:
-            yield from account.iterate(tables)
+            yield from load_session.iterate(tables)
 
         return dlt.resource(resource, name=name, write_disposition="replace")
 
-    def clicks(name: str, listed: ReadListed, key: tuple[str, ...], dimensions: tuple[str, ...] = ()) -> Any:
+    def clicks(name: str, read: ReadListed, key: tuple[str, ...], dimensions: tuple[str, ...] = ()) -> Any:
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
-            table = ClicksTable(name, key, state, first, lookback, timezone, monitor, dimensions)
-            yield from account.iterate(partial(table.tables, listed))
+            table = ClicksTable(name, key, state, first_day, lookback, timezone, monitor, dimensions)
+            yield from load_session.iterate(partial(table.tables, read))
 
         options: Any = {"name": name, "write_disposition": MERGE, "primary_key": key}
         if dimensions:
@@ -93,17 +93,17 @@ def slashtag_source(
             options |= {"merge_key": ("slashtag", "month"), "columns": {"deleted": {"hard_delete": True}}}
         return dlt.resource(resource, **options)
 
-    yield listing("links", account.links)
-    yield listing("tags", account.tags)
-    yield clicks("clicks_daily", account.links, ("slashtag", "date"))
+    yield listing("links", load_session.list_links)
+    yield listing("tags", load_session.list_tags)
+    yield clicks("clicks_daily", load_session.list_links, ("slashtag", "date"))
     if by_tag:
-        yield clicks("clicks_by_tag", account.tags, ("tag", "date"))
+        yield clicks("clicks_by_tag", load_session.list_tags, ("tag", "date"))
     if chosen:
         key = ("slashtag", "month", "dimension", "label")
-        yield clicks("clicks_by_dimension", account.links, key, chosen)
+        yield clicks("clicks_by_dimension", load_session.list_links, key, chosen)
 
 
-class Account:
+class LoadSession:
     """One session for all resources of a load, with a journal of its requests, and the listings.
 
     The session runs on an event loop in a thread of its own, because dlt's loop closes generators that are
@@ -150,15 +150,15 @@ class Account:
             if not self._users:
                 self._stack.close()
 
-    async def links(self, session: AsyncSession) -> Listed:
+    async def list_links(self, session: AsyncSession) -> Listed:
         """Return all links, listed once, and their slashtags."""
         if self._links is None:
             progress = self.monitor.progress and partial(self.monitor.progress, "links")
             links = await Links.read(session, progress=progress)
-            if links.refused:
+            if links.uncountable:
                 text = "%d links are left out of the clicks: statistics cannot be requested for %r"
-                log.warning(text, len(links.refused), links.refused[0].slashtag)
-            rows = map(url_row, chain(*links.by_slashtag.values(), links.refused))
+                log.warning(text, len(links.uncountable), links.uncountable[0].slashtag)
+            rows = map(url_row, chain(*links.by_slashtag.values(), links.uncountable))
             series = {
                 key: Series(tuple(sorted(link.id for link in links.by_slashtag[key])), hits)
                 for key, hits in links.hits.most_common()
@@ -166,7 +166,7 @@ class Account:
             self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
         return self._links
 
-    async def tags(self, session: AsyncSession) -> Listed:
+    async def list_tags(self, session: AsyncSession) -> Listed:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
             tags = await session.tags.list().to_list()

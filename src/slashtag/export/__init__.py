@@ -27,9 +27,9 @@ from ._writers import FORMATS as FORMATS
 from ._writers import Column as Column
 from ._writers import Row as Row
 from ._writers import Table as Table
-from ._writers import TableFile as TableFile
 from ._writers import TextFormat as TextFormat
 from ._writers import Writer as Writer
 from ._writers import arrow_table as arrow_table
-from ._writers import format_of as format_of
+from ._writers import check_table_path as check_table_path
+from ._writers import open_table as open_table
 from ._writers import open_writer as open_writer

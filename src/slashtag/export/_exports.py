@@ -88,14 +88,13 @@ def dimension_rows(stats: RangeStats, start: date, end: date, of: str) -> Iterat
 class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
-    `rows` were written; `failures` went to `on_error`; `reconciles` is False where days, or labels of a
-    dimension, were left out or do not add up to the totals; `shared` slashtags of the listed links belong to
-    links on other domains too, selected or not, whose clicks are in the rows, as the service counts by
-    slashtag. `session.metrics` has the requests.
+    `rows` were written; `reconciles` is False where days, or labels of a dimension, were left out or do not
+    add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
+    selected or not, whose clicks are in the rows, as the service counts by slashtag. `session.metrics` has
+    the requests.
     """
 
     rows: int
-    failures: int = 0
     reconciles: bool = True
     shared: int = 0
 
@@ -163,7 +162,8 @@ async def export_clicks(
     a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
     zone, now = parse_zone(timezone), datetime.now(UTC)
-    if isinstance(query, DateRange):  # once: today must not move at midnight
+    if isinstance(query, DateRange):
+        # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
         query = query.resolve(None if timezone is None else zone, now)
     (start, end), today = query.span(zone), now.astimezone(zone).date()
     if start > today:
@@ -172,14 +172,12 @@ async def export_clicks(
         query, end = DateRange(query.bounds[0], today), today
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
-    ordered: bool | Literal["hits"] = True
-    shared = 0
+    links: Links | None = None
     if by == "tag":
         tags = (await names_of_tags(session)).values() if tags is None else tags
     elif keys is None:
-        links, ordered = await Links.read(session, tags=tags), "hits"
-        keys, tags = [*links.keys, *links.refused], None  # collect_each reports those that are refused
-        shared = len(links.repeated | links.foreign)
+        links = await Links.read(session, tags=tags)
+        keys, tags = [*links.keys, *links.uncountable], None  # collect_each reports the latter
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, reconciles = False, True
 
@@ -192,7 +190,7 @@ async def export_clicks(
         keys=keys,
         tags=tags,
         timezone=zone,
-        ordered=ordered,
+        ordered="hits" if links else True,  # True: in the order given
         progress=progress,
         on_error=None if on_error is None else fail,
     )
@@ -207,7 +205,8 @@ async def export_clicks(
         # A file would be replaced by an empty one.
         raise failures[0].error
     written += await _write(writer, waiting)
-    return Summary(rows=written, failures=len(failures), reconciles=reconciles, shared=shared)
+    shared = len(links.repeated | links.foreign) if links else 0
+    return Summary(rows=written, reconciles=reconciles, shared=shared)
 
 
 async def hourly_clicks(
@@ -239,7 +238,7 @@ async def hourly_clicks(
     if keys is not None or tags is None:
         links = await Links.read(session, keys, tags)
         # The fewer batches have clicks on a day, the fewer requests its hours take.
-        listed = sorted([*links.keys, *links.refused], key=lambda key: -(getattr(key, "hits", None) or 0))
+        listed = sorted([*links.keys, *links.uncountable], key=lambda key: -(getattr(key, "hits", None) or 0))
     whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
     days = whole.query.running_sum(whole.span)
     jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
@@ -260,11 +259,11 @@ async def hourly_clicks(
         )
 
     async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
-        batch, start, end = job
+        batch, first, last = job
         (selector,) = batch.selectors
         selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
-        stats = await session.stats.collect(DateRange(start, end), **selected, timezone=start.tzinfo)
-        clicks[start] += stats.total
+        stats = await session.stats.collect(DateRange(first, last), **selected, timezone=first.tzinfo)
+        clicks[first] += stats.total
         step()
 
     batches = whole.split(len(whole.selectors)) if whole.selectors else []

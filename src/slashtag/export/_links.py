@@ -9,14 +9,14 @@ from .._internal import check_slashtag, did_you_mean
 
 
 class Links:
-    """Links by slashtag, as the service counts them; a slashtag that was given has none.
+    """Links by slashtag, as the service counts them; a slashtag that was given as such has none.
 
-    Statistics cannot be requested for those that are `refused`.
+    `uncountable` ones have a slashtag for which statistics cannot be requested.
     """
 
     def __init__(self) -> None:
         self.by_slashtag: dict[str, list[ShortUrl]] = {}
-        self.refused: list[ShortUrl] = []
+        self.uncountable: list[ShortUrl] = []
         self._others: set[str | None] = set()
 
     @classmethod
@@ -52,12 +52,12 @@ class Links:
                 try:
                     links.by_slashtag.setdefault(check_slashtag(url), []).append(url)
                 except InvalidRequestError:
-                    links.refused.append(url)
+                    links.uncountable.append(url)
         return links
 
     @property
     def keys(self) -> list[str | ShortUrl]:
-        """One link of each slashtag, as links tell how many hits they have, or the slashtag."""
+        """What to pass as `keys`: a link of each slashtag, as it has id and hits, or a given slashtag."""
         return [links[0] if links else slashtag for slashtag, links in self.by_slashtag.items()]
 
     @property

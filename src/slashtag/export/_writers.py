@@ -2,8 +2,8 @@
 
 import csv
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
 from importlib import import_module
 from itertools import islice
@@ -25,7 +25,7 @@ BATCH, ROW_GROUP = 5_000, 25_000
 _TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
 #: What a sheet holds, and the largest integer that Excel keeps exactly.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
-_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "0.0"}
+_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss"}
 _WIDTHS = {"text": 32, "timestamp": 19}
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -145,10 +145,7 @@ class XlsxWriter:
         self._names = table.names
         self._rows = 0
         formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
-        self._formats = [
-            None if f"_{column.name}".endswith(("_id", "_code")) else formats.get(column.kind)
-            for column in table.columns
-        ]
+        self._formats = [formats.get(column.kind) for column in table.columns]
         for n, column in enumerate(table.columns):
             self._sheet.set_column(n, n, _WIDTHS.get(column.kind, 12))
         self._sheet.freeze_panes(1, 0)
@@ -175,10 +172,9 @@ class XlsxWriter:
             raise ExportError(f"{self._names[n]} has more than the {MOST_CHARACTERS:,} characters of a cell")
 
     def close(self) -> None:
-        """Complete the workbook and remove its temporary files; safe to repeat."""
+        """Complete the workbook and remove its temporary files."""
         try:
-            if not self._book.fileclosed:
-                self._book.close()
+            self._book.close()
         except self._errors as error:
             raise ExportError(f"the workbook cannot be written: {error}") from None
         finally:
@@ -214,7 +210,7 @@ _WRITERS: dict[str, Callable[..., Writer]] = {
 FORMATS = tuple(_WRITERS)
 
 
-def format_of(path: str | os.PathLike[str]) -> str:
+def _format_of(path: str | os.PathLike[str]) -> str:
     """Return which of FORMATS a file's name ends in; raises InvalidRequestError for another."""
     ending = Path(path).suffix.lower()
     if ending not in FORMATS:
@@ -227,38 +223,24 @@ def open_writer(format: str, file: Sink, table: Table) -> Writer:
     return _WRITERS[format](file, table)
 
 
-class TableFile(AbstractContextManager["TableFile"]):
-    """Writer of a table to a file that appears whole or not at all; the ending of its name is the format.
+@contextmanager
+def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, None, None]:
+    """Open a file for the rows of a table; the ending of its name is the format.
 
-    Also a context manager, which removes the file on an error. Raises ExportError as AtomicFile and the
-    writers do.
+    It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
+    InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do.
     """
+    form = _format_of(path)
+    # Closed after an error too: formats write their end now, or when they are dropped.
+    with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
+        yield writer
 
-    def __init__(self, path: str | os.PathLike[str], table: Table) -> None:
-        form = format_of(path)
-        self._target = AtomicFile(path)
-        with ExitStack() as opening:
-            opening.callback(self._target.discard)
-            self._writer = open_writer(form, self._target, table)
-            opening.pop_all()
 
-    def write(self, rows: Iterable[Row], /) -> None:
-        """Write rows."""
-        self._writer.write(rows)
-
-    def close(self) -> None:
-        """Complete the file and give it its name; on an error it is removed."""
-        with ExitStack() as ending:
-            ending.callback(self.abandon)
-            self._writer.close()
-            self._target.commit()
-
-    def abandon(self) -> None:
-        """Remove the file; safe to repeat, and without effect once closed."""
-        # Formats write their end now or when they are dropped, when there is no file any more.
-        with suppress(Exception):
-            self._writer.close()
-        self._target.discard()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        (self.close if error is None else self.abandon)()
+def check_table_path(path: str | os.PathLike[str]) -> None:
+    """Raise the errors that `open_table` raises at once; beginning a file, and removing it, shows them."""
+    form = _format_of(path)
+    file = AtomicFile(path)
+    try:
+        open_writer(form, file, Table(())).close()
+    finally:
+        file.discard()

@@ -4,7 +4,6 @@ report = await build(session, "2024-01-01", "2024-12-31")
 write(report, "report.html")
 """
 
-from ._branding import MAX_LOGO as MAX_LOGO
 from ._branding import Branding as Branding
 from ._build import build as build
 from ._report import FORMATS as FORMATS

@@ -28,7 +28,7 @@ _NEUTRAL = {
 class Branding(Struct, frozen=True, kw_only=True):
     """Title, logo and accent colour of a report.
 
-    `logo` is the content of a PNG or JPEG file of at most MAX_LOGO bytes. `accent` is a colour such as
+    `logo` is the content of a PNG or JPEG file of at most 500 kB. `accent` is a colour such as
     #3355d1; bars have it, and text too unless it would be hard to read. Raises InvalidRequestError for
     another title (at most 200 characters), logo or colour.
     """

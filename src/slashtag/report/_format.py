@@ -65,8 +65,11 @@ def page_of(destination: str) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Write a part of a whole as a percentage; a small part does not become 0.0 %."""
-    percent = 100 * part / whole if whole else 0.0
+    """Write a part of a whole as a percentage; a small part does not become 0.0 %.
+
+    More than the whole are clicks of other links, whose slashtag is shared.
+    """
+    percent = 100 * min(part, whole) / whole if whole else 0.0
     return "<0.1 %" if 0 < percent < 0.05 else f"{percent:.1f} %"
 
 
@@ -107,7 +110,7 @@ def weekday(when: date) -> str:
     return f"{WEEKDAYS[when.weekday()]}, {day(when)}"
 
 
-def days(first: date, last: date) -> str:
+def span(first: date, last: date) -> str:
     """Write a span of days; a month or year they share is written once. No line begins with the dash."""
     if first == last:
         return day(first)

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +43,7 @@ class TopLink(Struct, frozen=True, kw_only=True):
     destination: str | None = None
     clicks: int
     before: int = 0
-    days: dict[date, int]
+    by_day: dict[date, int]
     is_shared: bool = False
 
     @property
@@ -54,7 +54,7 @@ class TopLink(Struct, frozen=True, kw_only=True):
     @property
     def trend(self) -> list[tuple[float, float]]:
         """Points of its clicks by day, or by week as in `Report.curves`."""
-        return _points(list(self.days.values()))
+        return _points(list(self.by_day.values()))
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class Report(Struct, frozen=True, kw_only=True):
     (dimension, label) of those that include clicks of links with another label. `hourly` has the clicks of
     each hour, where asked for. `asked_at` is the time in `zone` before the first request, `requests` their
     number. Of the slashtags `repeated` have several links in the report, `foreign` others outside it as well;
-    `refused` links cannot be counted.
+    statistics cannot be requested for `uncountable` links.
     """
 
     start: date
@@ -91,7 +91,7 @@ class Report(Struct, frozen=True, kw_only=True):
     hourly: dict[datetime, int] = {}
     repeated: int = 0
     foreign: int = 0
-    refused: int = 0
+    uncountable: int = 0
     branding: Branding = Branding()
 
     @property
@@ -139,7 +139,7 @@ class Report(Struct, frozen=True, kw_only=True):
         until = self.previous.bounds[1]
         # If the month before is shorter, all of it is compared.
         is_cut = isinstance(until, datetime) and f"{until:%T}" != "23:59:59"
-        return fmt.days(*self.previous.span(self.asked_at.tzinfo or UTC)) + f", until {until:%H:%M}" * is_cut
+        return fmt.span(*self.previous.span(self.asked_at.tzinfo or UTC)) + f", until {until:%H:%M}" * is_cut
 
     @property
     def change(self) -> float | None:
@@ -158,15 +158,6 @@ class Report(Struct, frozen=True, kw_only=True):
         return {
             label: _change(clicks, before.get(label, 0)) for label, clicks in self.counts(dimension).items()
         }
-
-    def has_shared(self, dimension: str, counts: Iterable[tuple[str, int]]) -> bool:
-        """Return whether one of some labels of a dimension includes clicks of other links."""
-        return any((dimension, label) in self.shared for label, _ in counts)
-
-    def share(self, clicks: int, is_bound: bool) -> str:
-        """Write clicks as a share of all; a bound where they include those of other links."""
-        shown = min(clicks, self.total) if is_bound else clicks
-        return "≤ " * is_bound + fmt.share(shown, self.total)
 
     @property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
@@ -209,7 +200,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return rows
 
     @property
-    def hours(self) -> dict[str, list[int | None]]:
+    def hours_of_week(self) -> dict[str, list[int | None]]:
         """Clicks of each hour of the day on Mondays to Sundays; empty unless asked for."""
         rows: dict[str, list[int | None]] = {f"{n:02}:00": [None] * 7 for n in range(24) if self.hourly}
         for hour, clicks in self.hourly.items():
@@ -290,8 +281,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
     """
     found = Path(path)
     if found.suffix.lower() not in FORMATS:
-        endings = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        raise InvalidRequestError(f"a report is written to a file that ends in {endings}, not {found.name}")
+        raise InvalidRequestError(f"{found.name}: its name must end in one of {', '.join(FORMATS)}")
     for name in ("jinja2", "vl_convert"):
         fmt.imported(name)
     AtomicFile(found).discard()

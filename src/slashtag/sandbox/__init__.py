@@ -1,21 +1,12 @@
 """The service of docs/service.md on loopback, to build and test against offline."""
 
-from .limits import Fault
-from .routes import Behaviour
-from .rules import Arrival
-from .sandbox import Sandbox
-from .store import Link, Tag
-from .truth import TrueCountry, TruePeriod, TrueRange, Truth
-
-__all__ = [
-    "Arrival",
-    "Behaviour",
-    "Fault",
-    "Link",
-    "Sandbox",
-    "Tag",
-    "TrueCountry",
-    "TruePeriod",
-    "TrueRange",
-    "Truth",
-]
+from .limits import Fault as Fault
+from .routes import Behaviour as Behaviour
+from .rules import Arrival as Arrival
+from .sandbox import Sandbox as Sandbox
+from .store import Link as Link
+from .store import Tag as Tag
+from .truth import TrueCountry as TrueCountry
+from .truth import TruePeriod as TruePeriod
+from .truth import TrueRange as TrueRange
+from .truth import Truth as Truth

@@ -27,19 +27,14 @@ def fill(store: Store, *, urls: int, clicks: int, tags: int, seed: int, since: i
     later years are busier.
     """
     rng = random.Random(seed)
-    tag_ids = _fill_tags(store, tags, rng, since, until)
+    for name in [*_WORLD["tag_names"], *(f"campaign {n}" for n in range(1, tags + 1))][:tags]:
+        about = f"Links of {name}" if rng.random() < 0.7 else ""
+        store.add_tag(name, about, rng.randint(since, until))
+    tag_ids = [tag.id for tag in store.tags("ORDER BY created_at, id")]
     created = _fill_links(store, urls, tag_ids, rng, since, until)
     if urls and clicks:
         labels = _fill_labels(store, rng)
         store.add_clicks(sorted(_clicks(created, clicks, labels, rng, until)))
-
-
-def _fill_tags(store: Store, tags: int, rng: random.Random, since: int, until: int) -> list[int]:
-    names = [*_WORLD["tag_names"], *(f"campaign {n}" for n in range(1, tags + 1))][:tags]
-    for name in names:
-        about = f"Links of {name}" if rng.random() < 0.7 else ""
-        store.add_tag(name, about, rng.randint(since, until))
-    return [tag.id for tag in store.tags("ORDER BY created_at, id")]
 
 
 def _slashtags(rng: random.Random) -> Iterator[str]:

@@ -5,6 +5,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from itertools import islice
 from time import time
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
@@ -45,8 +46,6 @@ class Behaviour(TypedDict, total=False):
     """Whether slashtags that differ in case only are counted as one; not by default."""
     max_pagesize: Annotated[int, Meta(ge=1, le=500)]
     """Larger page sizes, up to the documented 500, are lowered to this; the answer's `pageSize` shows it."""
-    tie_order: Literal["id", "unstable"]
-    """Order of records that were created in the same second: by id, by default, or another on each page."""
     max_tags: Annotated[int, Meta(ge=0)]
     """Maximum number of tags of the account; 500 by default."""
 
@@ -68,9 +67,9 @@ class Service:
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
         self._endpoints: dict[str, tuple[type[Struct], Callable[..., object]]] = {
-            f"GET {API}/urls": (rules.Listing, self._list_urls),
+            f"GET {API}/urls": (rules.Listing, partial(self._page, store.links, _url_item)),
             f"PUT {API}/urls": (rules.UrlUpdate, self._update_url),
-            f"GET {API}/tags": (rules.Listing, self._list_tags),
+            f"GET {API}/tags": (rules.Listing, partial(self._page, store.tags, lambda tag: tag)),
             f"POST {API}/tags": (rules.NewTag, self._create_tag),
             f"GET {API}/stats": (rules.Range, self._range),
             f"GET {API}/stats/country/geo": (rules.Country, self._country),
@@ -103,25 +102,17 @@ class Service:
 
     # Links and tags
 
-    def _list_urls(self, asked: rules.Listing) -> object:
-        """Answer endpoint 1, List short URLs."""
-        return self._page(asked, self._store.links, _url_item)
-
-    def _list_tags(self, asked: rules.Listing) -> object:
-        """Answer endpoint 3, List tags."""
-        return self._page(asked, self._store.tags, lambda tag: tag)
-
     def _page(
         self,
-        asked: rules.Listing,
         fetch: Callable[[str, Sequence[int]], list[T]],
         item: Callable[[T], object],
+        asked: rules.Listing,
     ) -> object:
+        """Answer endpoint 1 or 3, List short URLs or List tags."""
         size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
-        ties = "random()" if self._behaviour.get("tie_order") == "unstable" else f"id {way}"
-        records = fetch(f"ORDER BY created_at {way}, {ties} LIMIT ? OFFSET ?", (size, offset))
+        records = fetch(f"ORDER BY created_at {way}, id {way} LIMIT ? OFFSET ?", (size, offset))
         return {"page": asked.page, "pageSize": size, "items": [item(record) for record in records]}
 
     def _update_url(self, asked: rules.UrlUpdate, key: str) -> object:

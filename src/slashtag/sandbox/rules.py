@@ -1,6 +1,7 @@
 """What an endpoint accepts: its parameters or members of its body, as in the tables of docs/service.md."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -177,9 +178,7 @@ class Country(Selector, frozen=True):
 def _date(text: str, pattern: str) -> datetime:
     if not text:
         raise bad_request("Date is required.")
-    try:
+    with suppress(ValueError):
         if re.fullmatch(pattern, text):
             return datetime.fromisoformat(text)
-    except ValueError:
-        pass
     raise bad_request("Date format is incorrect. Please provide date in ISO 8601 format.")

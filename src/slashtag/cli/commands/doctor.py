@@ -10,7 +10,7 @@ from typer import Option
 
 from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
 from ...export import Column, Table
-from ..output import Output
+from ..output import OutputOptions
 from ..run import Run, command
 
 #: Returns the clicks from one second to another, both sent as they are.
@@ -20,11 +20,11 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Waits for a rate limit, but does not spend minutes on a service that is down.
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
-LINKS = 20
+MOST_COUNTED = 20
 #: The most that a request may name and a page may hold (Limits).
-MOST_KEYS, PAGE = 100, 500
+MOST_KEYS, PAGE_SIZE = 100, 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
-HISTORY, DAYS = timedelta(days=365), 4
+HISTORY, MOST_SEARCHED = timedelta(days=365), 4
 
 FINDINGS = Table((Column("check"), Column("result"), Column("found")))
 #: A result, "ok", "differs", "unknown" or "failed", and what was found.
@@ -46,7 +46,7 @@ UNKNOWN = "unknown", "not enough clicks to tell; pass busier links with --keys"
 @command
 async def diagnose(
     run: Run,
-    output: Output,
+    output: OutputOptions,
     keys: str | None = Option(
         None, metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."
     ),
@@ -59,25 +59,24 @@ async def diagnose(
     chosen = [key.strip() for key in (keys or "").split(",") if key.strip()]
     async with run.session() as session:
         with output.writer(FINDINGS) as writer, run.bars() as start_bar:
-            report = start_bar("checking", "requests")
+            advance = start_bar("checking", "requests")
             async for check, (result, found) in examine(session.with_options(retry=RETRY), chosen):
                 if result == "failed":
                     run.mark_incomplete()
                 writer.write([(check, result, found)])
-                report(session.metrics.requests, None)
+                advance(session.metrics.requests, None)
     run.say(run.cost())
 
 
 async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[tuple[str, Finding]]:
     """Yield the findings by check; raises what keeps the first requests from an answer."""
-    oldest = await session.urls.page(1, pagesize=PAGE, orderby="date")
+    oldest = await session.urls.page(1, pagesize=PAGE_SIZE, orderby="date")
     yield "credentials", ("ok", "accepted")
     size = oldest.page_size
-    as_documented = "ok", f"up to {PAGE} a page, as documented"
-    lowered = "differs", f"at most {size} a page instead of {PAGE}; listings adapt to it"
-    yield "page size", as_documented if size == PAGE else lowered
+    lowered = "differs", f"at most {size} a page instead of {PAGE_SIZE}; listings adapt to it"
+    yield "page size", lowered if size < PAGE_SIZE else ("ok", f"up to {PAGE_SIZE} a page, as documented")
     if not keys:
-        newest = await session.urls.page(1, pagesize=PAGE, orderby="-date")
+        newest = await session.urls.page(1, pagesize=PAGE_SIZE, orderby="-date")
         links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))
         # A slashtag with a comma cannot be requested.
         slashtags = (url.slashtag or "," for url in links)
@@ -85,7 +84,7 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[t
     days: list[date] = []
     for name, check in CHECKS.items():
         try:
-            days = days or await days_with_clicks(session, keys[:LINKS])
+            days = days or await days_with_clicks(session, keys[:MOST_COUNTED])
             yield name, await check(session, keys[:MOST_KEYS], days) or UNKNOWN
         except SlashtagError as error:
             yield name, ("failed", str(error))
@@ -95,7 +94,7 @@ async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequ
     """Read how ends of ranges are treated at the first click of a day."""
 
     async def count(start: datetime, end: datetime) -> int:
-        return (await session.stats.collect(DateRange(start, end), keys=keys[:LINKS])).total
+        return (await session.stats.collect(DateRange(start, end), keys=keys[:MOST_COUNTED])).total
 
     for day in days:
         if (found := await read_end(count, _midnight(day), _midnight(day + DAY))) is not None:
@@ -133,7 +132,7 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Seque
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
             span = DateRange(_midnight(first), _midnight(first + 2 * DAY) - SECOND)
-            stats = await session.stats.collect(span, keys=keys[:LINKS], timezone=zone)
+            stats = await session.stats.collect(span, keys=keys[:MOST_COUNTED], timezone=zone)
             if stats.days_complete and (stats.clicks.get(day) or stats.clicks.get(other)):
                 is_other.append(bool(stats.clicks.get(other)))
         # In one of the two zones any click has another date than in UTC.
@@ -182,7 +181,7 @@ async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[d
     last = min(DateRange.parse("{:04}-{:02}".format(*max(active))).bounds[1], datetime.now(UTC).date() - DAY)
     # A day more: a service that excludes the end of a range would hide the last second.
     stats = await session.stats.collect(DateRange(last - HISTORY, last + DAY), keys=keys)
-    return sorted((day for day, n in stats.clicks.items() if n and day <= last), reverse=True)[:DAYS]
+    return sorted((day for day, n in stats.clicks.items() if n and day <= last), reverse=True)[:MOST_SEARCHED]
 
 
 def _midnight(day: date) -> datetime:

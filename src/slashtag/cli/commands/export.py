@@ -31,9 +31,9 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ..output import Output
+from ..output import OutputOptions
 from ..run import MAX_FAILURES, Run, command
-from ..selection import Period, Selection, note_of_shared
+from ..selection import PeriodArguments, SelectionOptions, note_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
@@ -44,14 +44,14 @@ _option = partial(Option, rich_help_panel="The output")
 
 @app.command("urls")
 @command
-async def urls(output: Output, run: Run) -> None:
+async def urls(output: OutputOptions, run: Run) -> None:
     """Export every link of the account."""
     await _export(output, run, NAMED_URLS, "links", export_urls)
 
 
 @app.command("tags")
 @command
-async def tags(output: Output, run: Run) -> None:
+async def tags(output: OutputOptions, run: Run) -> None:
     """Export every tag of the account."""
     await _export(output, run, TAGS, "tags", export_tags)
 
@@ -59,9 +59,9 @@ async def tags(output: Output, run: Run) -> None:
 @app.command("clicks")
 @command
 async def clicks(
-    period: Period,
-    selection: Selection,
-    output: Output,
+    period: PeriodArguments,
+    selection: SelectionOptions,
+    output: OutputOptions,
     run: Run,
     by: By = _option(
         "slashtag", help="A series for each link, or for each tag; links without a tag are in none."
@@ -77,22 +77,25 @@ async def clicks(
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
     resolved = period.resolve(selection.timezone)
-    if (period.start, period.end) != tuple(map(str, resolved.so_far.bounds)):
+    # Not if the days were given as such.
+    if resolved.text != f"{period.start} to {period.end}":
         run.say(f"clicks of {resolved.text}")
     if by == "tag":
         selection.require_tags(run)
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
+        selected = await selection.resolve(run, session, progress)
         return await export_clicks(
             session,
-            resolved.whole,
+            resolved.whole,  # it leaves out the days after today
             writer,
-            **await selection.keys_and_tags(run, session, progress),
+            keys=selected.keys,
+            tags=selected.tags,
             by=by,
             dimensions=dimensions,
             timezone=selection.timezone,
             progress=progress,
-            on_error=partial(run.note_failure, most=max_failures),
+            on_error=partial(run.note_failure, max_failures=max_failures),
         )
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
@@ -100,7 +103,7 @@ async def clicks(
 
 
 async def _export(
-    output: Output, run: Run, table: Table, unit: str, work: Callable[..., Awaitable[Summary]]
+    output: OutputOptions, run: Run, table: Table, unit: str, work: Callable[..., Awaitable[Summary]]
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units."""
     target, journal = output.file, None
@@ -125,7 +128,7 @@ async def _export(
 
 @command
 def diff(
-    output: Output,
+    output: OutputOptions,
     old: Path = File(metavar="OLD", help="The earlier file."),
     new: Path = File(metavar="NEW", help="The later file."),
 ) -> None:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from os import environ
 from pathlib import Path
@@ -16,7 +16,7 @@ from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
 from ...export import NAMED_URLS, TAGS, Column, Table, named_url_row, names_of_tags, tag_row
-from ..output import Output
+from ..output import OutputOptions
 from ..run import Run, command
 
 urls = typer.Typer()
@@ -27,7 +27,7 @@ LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("er
 DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Columns that are drawn, each from this width of the terminal on.
-SHOWN = {
+WIDTHS = {
     "id": 100,
     "short_url": 0,
     "hits": 0,
@@ -36,59 +36,53 @@ SHOWN = {
     "created_at": 80,
     "destination": 0,
 }
-SHOWN_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
-_filter = partial(Option, rich_help_panel="Which links")
-_many = partial(Option, rich_help_panel="Many links")
+WIDTHS_OF_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
+_which = partial(Option, rich_help_panel="Which links")
+_bulk = partial(Option, rich_help_panel="Many links")
 
 
 @dataclass
-class Filter:
+class FilterOptions:
     """Options of which links are listed, and in which order; the service lists all, so all are read."""
 
-    orderby: Literal["date", "-date"] = _filter(
+    orderby: Literal["date", "-date"] = _which(
         "date", help="date: oldest first, complete even while links are added; -date: latest first."
     )
-    limit: int | None = _filter(None, min=0, metavar="N", help="The most links to list; default: all.")
-    tag: list[str] | None = _filter(None, metavar="NAME", help="Links of this tag; may be repeated.")
-    untagged: bool = _filter(False, "--untagged", help="Links without a tag.")
-    search: str | None = _filter(
+    limit: int | None = _which(None, min=0, metavar="N", help="The most links to list; default: all.")
+    tag: list[str] | None = _which(None, metavar="NAME", help="Links of this tag; may be repeated.")
+    untagged: bool = _which(False, "--untagged", help="Links without a tag.")
+    search: str | None = _which(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
-    created_after: str | None = _filter(
+    created_after: str | None = _which(
         None, metavar="DATE", help="Links created since: 2024-06-01, 2024-06, 30d, last-month."
     )
-    updated_after: str | None = _filter(None, metavar="DATE", help="Links updated since, as --created-after.")
+    updated_after: str | None = _which(None, metavar="DATE", help="Links updated since, as --created-after.")
 
     def __post_init__(self) -> None:
         if self.tag and self.untagged:
             raise InvalidRequestError("--untagged goes without --tag")
-        # The first moments of creation and of the last update.
-        self.created_since = _first_moment(self.created_after)
-        self.updated_since = _first_moment(self.updated_after)
+        self.first_created = _first_day(self.created_after)
+        self.first_updated = _first_day(self.updated_after)
 
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
         is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
         is_tagged &= not self.untagged or url.tag_id is None
-        is_recent = (url.created_at or datetime.min) >= self.created_since
-        is_recent &= (url.updated_at or datetime.min) >= self.updated_since
+        is_recent = (url.created_at or datetime.min).date() >= self.first_created
+        is_recent &= (url.updated_at or datetime.min).date() >= self.first_updated
         text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
         return is_tagged and is_recent and any(text in (part or "").casefold() for part in texts)
 
 
-def _first_moment(text: str | None) -> datetime:
-    """Return the first moment of a span, without a zone, as the service's times bear none."""
-    if text is None:
-        return datetime.min
-    since = DateRange.parse(text).resolve(UTC, datetime.now(UTC)).bounds[0]
-    if isinstance(since, datetime) and since.utcoffset():
-        raise InvalidRequestError(f"{text} has an offset; the service's times bear no zone")
-    return datetime.fromisoformat(str(since)).replace(tzinfo=None)
+def _first_day(text: str | None) -> date:
+    """Return the first day of a span in UTC, as the service's times bear no zone."""
+    return date.min if text is None else DateRange.parse(text).resolve(UTC, datetime.now(UTC)).span(UTC)[0]
 
 
 @urls.command("list")
 @command
-async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
+async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> None:
     """List the short URLs of the account."""
     count, limit = 0, filter_.limit
     # Rows that stream onto the terminal are their own progress.
@@ -98,7 +92,7 @@ async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
             names = await names_of_tags(session, filter_.tag)
         else:
             names = await optional(session, "names of tags", names_of_tags) or {}
-        with output.writer(NAMED_URLS, SHOWN) as writer, run.bars() as start_bar:
+        with output.writer(NAMED_URLS, WIDTHS) as writer, run.bars() as start_bar:
             progress = None if silent else start_bar("reading", "rows")
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
             async with listing.pages() as pages:
@@ -114,10 +108,10 @@ async def list_urls(run: Run, output: Output, filter_: Filter) -> None:
 
 
 @dataclass(frozen=True)
-class Bulk:
+class BulkOptions:
     """Options of an update from a file."""
 
-    source: Path | None = _many(
+    source: Path | None = _bulk(
         None,
         "--from",
         exists=True,
@@ -126,11 +120,11 @@ class Bulk:
         help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
         "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
     )
-    dry_run: bool = _many(False, "--dry-run", help="Show what would change, and change nothing.")
-    keep: bool = _many(
+    dry_run: bool = _bulk(False, "--dry-run", help="Show what would change, and change nothing.")
+    keep: bool = _bulk(
         False, "--keep", help="Send the present destination and redirect code where a row has none."
     )
-    repeat_lost: bool = _many(
+    repeat_lost: bool = _bulk(
         False,
         "--repeat-lost",
         help="Send again changes whose answer was lost, in this run and in earlier ones.",
@@ -142,7 +136,7 @@ class Bulk:
 
 
 @dataclass(frozen=True)
-class Members:
+class MemberOptions:
     """Options of what is changed of one link; None stays as it is."""
 
     destination: str | None = Option(None, metavar="URL", help="Its new destination.")
@@ -154,7 +148,7 @@ class Members:
     password: bool | None = Option(
         None,
         "--password/--no-password",
-        help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
+        help=f"Protect it with the password in {PASSWORD_VARIABLE}, or with none.",
     )
 
 
@@ -162,9 +156,9 @@ class Members:
 @command
 async def update_url(
     run: Run,
-    bulk: Bulk,
-    members: Members,
-    output: Output,
+    bulk: BulkOptions,
+    members: MemberOptions,
+    output: OutputOptions,
     key: str | None = Argument(None, metavar="KEY", help="The slashtag of the link; all digits: its id."),
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
@@ -187,8 +181,10 @@ async def update_url(
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
     changes: dict[str, Any] = vars(members).copy()
+    if members.password and not environ.get(PASSWORD_VARIABLE):
+        raise InvalidRequestError(f"--password sends the one in {PASSWORD_VARIABLE}, which is not set")
     if members.password is not None:
-        changes["password"] = _password() if members.password else ""
+        changes["password"] = environ[PASSWORD_VARIABLE] if members.password else ""
     async with run.session() as session:
         # What is longer does not fit into 64 bits; the library refuses it as a slashtag.
         link = int(key) if key.isdecimal() and len(key) <= 18 else key
@@ -196,35 +192,30 @@ async def update_url(
     output.print(UPDATED, [(key, rows)])
 
 
-def _password() -> str:
-    """Return the password of a link, from the environment or a prompt that does not show it."""
-    if given := environ.get(PASSWORD_VARIABLE):
-        return given
-    if not sys.stdin.isatty():
-        raise InvalidRequestError(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
-    return str(typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True))
-
-
-async def _show(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
+async def _show(
+    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions
+) -> None:
     """Print what the rows would change; the exit code is 3 where some would fail or stay unknown."""
     with run.bars() as start_bar:
-        shown = await BulkUpdate(session, source, progress=start_bar("reading", "links")).preview()
-    differences = [(each.line, str(each.key), each.member, each.now, each.new) for each in shown.differences]
-    output.print(DIFFERENCES, differences)
+        preview = await BulkUpdate(session, source, progress=start_bar("reading", "links")).preview()
+    rows = [(each.line, str(each.key), each.member, each.now, each.new) for each in preview.differences]
+    output.print(DIFFERENCES, rows)
     run.say(
-        f"{many(shown.changed, 'row')} would change a link, {shown.unchanged:,} would change nothing, "
-        f"{shown.missing:,} name no link or several, {shown.skipped:,} were done before; nothing was sent"
+        f"{many(preview.changed, 'row')} would change a link, {preview.unchanged:,} would change nothing, "
+        f"{preview.missing:,} name no link or several, {preview.skipped:,} were done before; nothing was sent"
     )
-    if shown.unknown:
+    if preview.unknown:
         run.say(
-            f"an earlier run sent {shown.unknown:,} of them without an answer; where a difference is listed, "
-            "the change was not made, or was overwritten since"
+            f"an earlier run sent {preview.unknown:,} of them without an answer; where a difference is "
+            "listed, the change was not made, or was overwritten since"
         )
-    if shown.missing or (shown.unknown and not bulk.repeat_lost):
+    if preview.missing or (preview.unknown and not bulk.repeat_lost):
         run.mark_incomplete()
 
 
-async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, output: Output) -> None:
+async def _update(
+    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions
+) -> None:
     """Send the changes, and print what is left and what helps; the exit code is 3 where something is left."""
     with run.bars() as start_bar:
         bar = start_bar("updating", "rows")
@@ -234,10 +225,10 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
             left = [outcome async for outcome in update if outcome.status != "done"]
     if left or output.form != "table":
         output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
-    count = update.summary
+    summary = update.summary
     run.say(
-        f"{many(count.done, 'row')} done, {count.failed:,} failed, {count.unknown:,} outcome unknown, "
-        f"{count.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
+        f"{many(summary.done, 'row')} done, {summary.failed:,} failed, {summary.unknown:,} outcome unknown, "
+        f"{summary.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
     )
     # Those that name no link, or several, fail again whenever they are sent.
     unnamed = sum(each.status == "failed" and each.id is None for each in left)
@@ -245,14 +236,11 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
         f"the links as they were: undo with --from {update.undo_path}": update.undo_path,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
-        # A run that sent nothing has compared the rows of earlier ones.
-        f"{count.unknown:,} unknown: run the same command again to see which were done; --repeat-lost sends "
-        "the others again": count.unknown and update.undo_path,
-        f"{count.unknown:,} not done, or changed since: --repeat-lost sends them again": count.unknown
-        and not update.undo_path,
+        f"{summary.unknown:,} unknown: --dry-run shows what they would still change; --repeat-lost sends "
+        "them again": summary.unknown,
         f"{many(unnamed, 'row')} without a link of its own: correct the file; `slashtag urls list` shows the "
         "links that exist": unnamed,
-        "run the same command again to try what failed": count.failed - unnamed,
+        "run the same command again to try what failed": summary.failed - unnamed,
     }
     for text, applies in advice.items():
         if applies:
@@ -263,27 +251,23 @@ async def _update(run: Run, session: AsyncSession, bulk: Bulk, source: Path, out
 
 @tags.command("list")
 @command
-async def list_tags(run: Run, output: Output) -> None:
+async def list_tags(run: Run, output: OutputOptions) -> None:
     """List the tags of the account."""
     async with run.session() as session:
         with run.bars() as start_bar:
             tags = await session.tags.list(progress=start_bar("reading", "tags")).to_list()
-    output.print(TAGS, map(tag_row, tags), SHOWN_TAGS)
+    output.print(TAGS, map(tag_row, tags), WIDTHS_OF_TAGS)
 
 
 @tags.command("create")
 @command
 async def create_tag(
     run: Run,
-    output: Output,
+    output: OutputOptions,
     name: str = Argument(metavar="NAME", help="Its name, at most 25 characters."),
     description: str | None = Option(None, metavar="TEXT", help="At most 255 characters."),
-    exist_ok: bool = Option(
-        False, "--exist-ok", help="If a tag of this name exists, show it instead of an error."
-    ),
 ) -> None:
     """Create a tag and show it."""
     async with run.session() as session:
-        create = session.tags.ensure if exist_ok else session.tags.create
-        tag = await create(name, description=description)
-    output.print(TAGS, [tag_row(tag)], SHOWN_TAGS)
+        tag = await session.tags.create(name, description=description)
+    output.print(TAGS, [tag_row(tag)], WIDTHS_OF_TAGS)

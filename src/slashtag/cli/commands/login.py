@@ -32,7 +32,7 @@ async def login(
         for name in service.profiles():
             print(name or "(no name)", getattr(service.read(name), "base_url", ""), sep="\t")
     else:
-        base_url = run.options.base_url or _ask("address of the service", shown=True)
+        base_url = run.options.base_url or _ask("address of the service", is_secret=False)
         credentials = service.Login(base_url, _ask("apikey"), _ask("apisecret"))
         async with run.session(credentials) as session:
             await session.urls.page(pagesize=1)
@@ -40,9 +40,9 @@ async def login(
         run.say(f"the service accepts them; saved in {file}")
 
 
-def _ask(what: str, *, shown: bool = False) -> str:
+def _ask(what: str, *, is_secret: bool = True) -> str:
     if sys.stdin.isatty():
-        return str(typer.prompt(what, hide_input=not shown, err=True)).strip()
+        return str(typer.prompt(what, hide_input=is_secret, err=True)).strip()
     line = sys.stdin.readline().strip()
     if not line:
         raise InvalidRequestError(f"no {what} on stdin")

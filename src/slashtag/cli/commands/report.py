@@ -7,13 +7,13 @@ from typer import Option
 from ..._internal import many
 from ...report import Branding, build, check_path, write
 from ..run import Run, command
-from ..selection import Period, SelectionOrAll
+from ..selection import PeriodArguments, SelectionOrAllOptions
 
 
 @command
 async def report(
-    period: Period,
-    selection: SelectionOrAll,
+    period: PeriodArguments,
+    selection: SelectionOrAllOptions,
     run: Run,
     output: Path = Option(
         ..., "--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf."
@@ -39,18 +39,20 @@ async def report(
     check_path(output)
     async with run.session() as session:
         with run.bars() as start_bar:
+            selected = await selection.resolve(run, session, start_bar("checking", "links"))
             found = await build(
                 session,
                 span,
-                **await selection.keys_and_tags(run, session, start_bar("checking", "links")),
+                keys=selected.keys,
+                tags=selected.tags,
                 timezone=selection.timezone,
-                places=top,
+                top=top,
                 hours=hours,
                 branding=branding,
                 progress=start_bar("counting", "steps"),
             )
     write(found, output)
-    if found.refused or not found.stats.complete:
+    if found.uncountable or not found.stats.complete:
         run.mark_incomplete()
     run.report_cut(found.stats)
     run.say(f"{found.start} to {found.end}: {many(found.total, 'click')}; {run.cost()}")

@@ -25,9 +25,9 @@ from ... import (
 )
 from ..._internal import many
 from ...export import Column, Links, Table, hourly_clicks, names_of_tags
-from ..output import Output, draw, labels, percent
+from ..output import OutputOptions, draw, labels, percent
 from ..run import Run, command
-from ..selection import Period, Selection
+from ..selection import PeriodArguments, Selected, SelectionOptions
 
 app = typer.Typer()
 
@@ -37,8 +37,8 @@ MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats:
 
 
 @dataclass
-class Presentation(Output):
-    """Options of how statistics are requested and shown."""
+class StatsOptions(OutputOptions):
+    """Options of how statistics are requested and output."""
 
     by: str | None = Option(
         None,
@@ -52,47 +52,49 @@ class Presentation(Output):
 
 @app.command("range")
 @command
-async def stats_range(period: Period, selection: Selection, run: Run, shown: Presentation) -> None:
+async def stats_range(
+    period: PeriodArguments, selection: SelectionOptions, run: Run, output: StatsOptions
+) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     resolved = period.resolve(selection.timezone)
-    await _answer(resolved.so_far, resolved.text, selection, run, shown)
+    await _answer(resolved.so_far, resolved.text, selection, run, output)
 
 
 @app.command("day")
 @command
 async def stats_day(
-    selection: Selection,
+    selection: SelectionOptions,
     run: Run,
-    shown: Presentation,
+    output: StatsOptions,
     day: str = Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday."),
 ) -> None:
     """Count the clicks of one day, with the same dimensions as `range`."""
-    resolved = Period(day, None).resolve(selection.timezone)
+    resolved = PeriodArguments(day, None).resolve(selection.timezone)
     start, end = resolved.whole.bounds
     if start != end:
         raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
-    query = resolved.whole if shown.by == "hour" else Day(start)
-    await _answer(query, resolved.text, selection, run, shown)
+    query = resolved.whole if output.by == "hour" else Day(start)
+    await _answer(query, resolved.text, selection, run, output)
 
 
 @app.command("year")
 @command
 async def stats_year(
-    selection: Selection,
+    selection: SelectionOptions,
     run: Run,
-    shown: Presentation,
+    output: StatsOptions,
     year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    span = Period(f"{year}", None).resolve(selection.timezone).text
-    await _answer(Year(year), span, selection, run, shown)
+    text = PeriodArguments(f"{year}", None).resolve(selection.timezone).text
+    await _answer(Year(year), text, selection, run, output)
 
 
 @app.command("alltime")
 @command
-async def stats_alltime(selection: Selection, run: Run, shown: Presentation) -> None:
+async def stats_alltime(selection: SelectionOptions, run: Run, output: StatsOptions) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
-    await _answer(AllTime(), "all time", selection, run, shown)
+    await _answer(AllTime(), "all time", selection, run, output)
 
 
 @app.command("country")
@@ -100,22 +102,22 @@ async def stats_alltime(selection: Selection, run: Run, shown: Presentation) -> 
 async def stats_country(
     *,
     country: str = Argument(metavar="CODE", help="2-letter ISO code, such as DE."),
-    period: Period,
-    selection: Selection,
+    period: PeriodArguments,
+    selection: SelectionOptions,
     run: Run,
-    shown: Presentation,
+    output: StatsOptions,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
     resolved = period.resolve(selection.timezone)
     query = CountryGeo(country, *resolved.whole.bounds)
-    await _answer(query, f"{country.upper()}, {resolved.text}", selection, run, shown)
+    await _answer(query, f"{country.upper()}, {resolved.text}", selection, run, output)
 
 
 async def _answer(
-    query: Query[Statistics], span: str, selection: Selection, run: Run, shown: Presentation
+    query: Query[Statistics], text: str, selection: SelectionOptions, run: Run, output: StatsOptions
 ) -> None:
     """Request the statistics, print them and what they cost."""
-    by, timezone = shown.by, selection.timezone
+    by, timezone = output.by, selection.timezone
     if by == "tag":
         selection.require_tags(run)
     async with run.session() as session:
@@ -128,30 +130,30 @@ async def _answer(
             await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
-            of = await selection.keys_and_tags(run, session, progress)
+            selected = await selection.resolve(run, session, progress)
+            of: dict[str, Any] = {"timezone": timezone, "keys": selected.keys, "tags": selected.tags}
             if by == "tag":
-                of["tags"] = of["tags"] or (await names_of_tags(session)).values()
-            elif of["keys"] is None and of["tags"] is None:
+                of["tags"] = selected.tags or (await names_of_tags(session)).values()
+            elif selected == Selected():
                 links = await Links.read(session, progress=progress)
                 of["keys"] = links.keys
-                for link in links.refused:
+                for link in links.uncountable:
                     run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
             progress = start_bar("counting", "tags" if by == "tag" else "requests")
-            of |= {"timezone": timezone, "progress": progress}
             try:
-                stats, counts = await _count(session, query, by, empty, **of)
+                stats, counts = await _count(session, query, by, empty, **of, progress=progress)
             except UnknownTagError:
                 # Says which it is, and whether one has a name like it.
                 await names_of_tags(session, selection.tag or ())
                 raise
-    _show(stats, by, counts, shown)
+    _show(stats, by, counts, output)
     for caveat in _caveats(stats, by):
         run.say(caveat)
     shows_days = isinstance(stats, RangeStats) and by in (None, "day", "week", "month")
     if not stats.reconciles or (shows_days and not stats.complete):
         run.mark_incomplete()
     run.report_cut(stats, by)
-    run.say(f"{span}: {many(stats.total, 'click')}; {run.cost()}")
+    run.say(f"{text}: {many(stats.total, 'click')}; {run.cost()}")
 
 
 async def _count(
@@ -163,10 +165,9 @@ async def _count(
 ) -> tuple[Statistics, dict[str, int]]:
     """Return statistics, and the clicks of the labels of one dimension."""
     if by == "tag":
-        by_tag = {name: found async for name, found in session.stats.collect_each(query, **of)}
-        counts = {name: found.total for name, found in by_tag.items()}
-        counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        return empty.merge(by_tag.values()), counts
+        by_tag = await session.stats.collect_each(query, **of).to_dict()
+        most_first = sorted(by_tag, key=lambda name: (-by_tag[name].total, name))
+        return empty.merge(by_tag.values()), {name: by_tag[name].total for name in most_first}
     if by == "hour" and isinstance(query, DateRange):
         hours = await hourly_clicks(session, *query.bounds, **of)
         counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
@@ -175,21 +176,21 @@ async def _count(
     return stats, labels(stats, by)
 
 
-def _show(stats: Statistics, by: str | None, counts: dict[str, int], shown: Presentation) -> None:
+def _show(stats: Statistics, by: str | None, counts: dict[str, int], output: StatsOptions) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
-    if shown.form == "table":
+    if output.form == "table":
         draw(stats, None if by is None else counts)
     elif by is None:
         totals = {"total": stats.total}
         if isinstance(stats, PeriodStats):
             totals |= {"unique": stats.clicks_unique, "repeated": stats.clicks_repeated}
-        shown.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
+        output.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
     else:
         is_date = by in ("day", "week")
         first = Column(by, "date" if is_date else "text")
         table = Table((first, Column("clicks", "int"), Column("percent", "float")))
         rows = ((label, n, percent(n, stats.total)) for label, n in counts.items())
-        shown.print(table, ((date.fromisoformat(row[0]), *row[1:]) for row in rows) if is_date else rows)
+        output.print(table, ((date.fromisoformat(row[0]), *row[1:]) for row in rows) if is_date else rows)
 
 
 def _caveats(stats: Statistics, by: str | None) -> Iterator[str]:

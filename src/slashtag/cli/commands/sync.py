@@ -61,7 +61,7 @@ def sync(
         def progress(table: str, done: int, total: int | None) -> None:
             bar(table, "links")(done, total)
 
-        monitor = loading.Monitor(progress, partial(run.note_failure, most=max_failures))
+        monitor = loading.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
             **asdict(credentials),
@@ -74,7 +74,7 @@ def sync(
             monitor=monitor,
         )
         loaded = loading.load(pipeline, source)
-    rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.rows.items())) or "no rows"
+    rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.items())) or "no rows"
     run.say(f"{rows} to {target or destination}; {run.cost()}")
 
 

@@ -7,6 +7,7 @@ Where many places are asked for, a table of all links takes fewer requests.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from heapq import nlargest
@@ -17,9 +18,9 @@ from typer import Option
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import many
 from ...export import Column, Links, Row, Table
-from ..output import Output, percent
+from ..output import OutputOptions, percent
 from ..run import Run, command
-from ..selection import Period, SelectionOrAll, note_of_shared
+from ..selection import PeriodArguments, SelectionOrAllOptions, note_of_shared
 
 #: Links counted together at first: as many as a request may name (Limits).
 GROUP = 100
@@ -28,16 +29,16 @@ FEW_LINKS = 20
 NUMBERS = Column("clicks", "int"), Column("percent", "float"), Column("clicks_before", "int")
 TOP = Table((Column("slashtag"), *NUMBERS, Column("change_percent", "float")))
 #: Columns that are drawn, each from this width of the terminal on.
-SHOWN = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
+WIDTHS = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
 CountTogether = Callable[[Sequence[str]], Awaitable[int]]
 
 
 @command
 async def top(
-    period: Period,
-    selection: SelectionOrAll,
+    period: PeriodArguments,
+    selection: SelectionOrAllOptions,
     run: Run,
-    output: Output,
+    output: OutputOptions,
     by: Literal["clicks", "growth", "decline"] = Option(
         "clicks", help="Most clicks; or most clicks more, or fewer, than in the span before."
     ),
@@ -51,29 +52,28 @@ async def top(
     service counts links on different domains with the same slashtag as one.
     """
     timezone = selection.timezone
-    resolved = Period(period.start or "30d", period.end).resolve(timezone)
+    resolved = PeriodArguments(period.start or "30d", period.end).resolve(timezone)
     async with run.session() as session:
-        queries = [_query(session, span, timezone) for span in (resolved.so_far, resolved.before)]
-
-        # Clicks of every link, where that takes fewer requests.
-        tables: dict[Query[Statistics], dict[str, int]] = {}
-
-        def step(*_: object) -> None:
-            report(session.metrics.requests, None)
-
-        async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
-            if query in tables:
-                return sum(tables[query][key] for key in keys)
-            found = await session.stats.collect(query, keys=keys, timezone=timezone)
-            step()
-            return found.total
-
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
-            chosen = await selection.keys_and_tags(run, session, progress)
-            links = await Links.read(session, **chosen, progress=progress)
+            selected = await selection.resolve(run, session, progress)
+            links = await Links.read(session, selected.keys, selected.tags, progress)
             slashtags = [slashtag for slashtag, _ in links.hits.most_common()]
-            report = start_bar("counting", "requests")
+            advance = start_bar("counting", "requests")
+            queries = [_query(session, span, timezone) for span in (resolved.so_far, resolved.before)]
+            # Clicks of every link, where that takes fewer requests.
+            tables: dict[Query[Statistics], dict[str, int]] = {}
+
+            def step(*_: object) -> None:
+                advance(session.metrics.requests, None)
+
+            async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
+                if query in tables:
+                    return sum(tables[query][key] for key in keys)
+                found = await session.stats.collect(query, keys=keys, timezone=timezone)
+                step()
+                return found.total
+
             is_over = resolved.so_far.bounds == resolved.whole.bounds
             for query in queries if limit * FEW_LINKS >= len(slashtags) and is_over else ():
                 if isinstance(query, DateRange):
@@ -89,13 +89,13 @@ async def top(
     for slashtag, clicks, clicks_before in places:
         change = percent(clicks - clicks_before, clicks_before) if clicks_before else None
         rows.append((slashtag, clicks, percent(clicks, total), clicks_before, change))
-    output.print(TOP, rows, SHOWN)
+    output.print(TOP, rows, WIDTHS)
     run.say(
         f"{resolved.text}, compared with {resolved.text_before}: "
         f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
     )
-    if links.refused:
-        run.warn(f"{many(len(links.refused), 'link')} whose slashtag cannot be requested", "left out: ")
+    if links.uncountable:
+        run.warn(f"{many(len(links.uncountable), 'link')} whose slashtag cannot be requested", "left out: ")
     if selection.tag and (shared := links.repeated | links.foreign):
         run.say(note_of_shared(len(shared)))
 
@@ -103,12 +103,10 @@ async def top(
 def _query(session: AsyncSession, span: DateRange, timezone: str | None) -> Query[Statistics]:
     """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
     year = span.bounds[0].year
-    try:
+    with suppress(InvalidRequestError):  # the zone has two offsets in this year
         if span.bounds == (date(year, 1, 1), date(year, 12, 31)):
             session.stats.plan(Year(year), keys=(), timezone=timezone)
             return Year(year)
-    except InvalidRequestError:
-        pass  # the zone has two offsets in this year
     return span
 
 
