@@ -7,7 +7,6 @@ months in question or contradict the answer for a month, every window is request
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from .._summed_statistics import PeriodStats
 from .queries import AllTime, DateRange
 from .windows import DAY, SECOND, RangeEnd, TimeSlice, Window, midnight, range_slice, windows
 
@@ -32,12 +31,6 @@ class MonthFilter:
             self.time_slices[window] = range_slice(window, range_end)
         #: The time slice of all-time statistics; an answer from before these months had ended is of no use.
         self.all_time_slice = AllTime().time_slice(timedelta(), (midnight(self._recent) + DAY).timestamp())
-
-    def counts(self, answer: PeriodStats) -> Counts:
-        """Return the clicks by month; raise ValueError if they do not add up to the total."""
-        if not answer.reconciles:
-            raise ValueError("the months do not add up to the total")
-        return answer.clicks_breakdown
 
     def is_active(self, window: Window, counts: Counts) -> bool:
         """Return whether a batch can have clicks in a window of the range."""

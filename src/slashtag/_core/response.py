@@ -60,11 +60,6 @@ class Envelope(Struct, Generic[T], gc=False):
     message: str | None = None
 
 
-def is_ok(message: str | None) -> bool:
-    """Return whether a message is the documented one, in any form."""
-    return not message or message.strip(" .!").lower() in ("ok", "success")
-
-
 class _AnyEnvelope(Struct, gc=False):
     status: int
     message: str | None = None
@@ -156,7 +151,7 @@ def parse(
             envelope = _decode(returns, body, report, scrubber)
             if envelope.status != 200:
                 problem = f"the envelope says {envelope.status}"
-            elif is_ok(envelope.message):
+            elif (envelope.message or "ok").strip(" .!").lower() in ("ok", "success"):
                 return envelope.data  # type: ignore[no-any-return]
             else:
                 message = scrubber.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]

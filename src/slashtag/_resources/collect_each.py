@@ -157,15 +157,16 @@ class EachRun(Generic[R]):
             call = AllTime().call(selector, months.all_time_slice)
             call = replace(call, freshness="new connection", repeat="never")
             try:
-                group.all_time_counts[selector.keys] = months.counts(
-                    await self._fetcher.fetch(call, is_result=False)
-                )
-            except (SlashtagError, ValueError) as error:
-                if isinstance(error, SlashtagError) and error.is_fatal:
+                stats = await self._fetcher.fetch(call, is_result=False)
+            except SlashtagError as error:
+                if error.is_fatal:
                     raise
                 failed.append(selector)
-                traits.all_time_is_wrong |= isinstance(error, ValueError)
                 log.info("all-time statistics of %s cannot be used to skip months: %s", selector, error)
+                return
+            # Months that do not add up to the total are of no use, nor are those of other batches then.
+            traits.all_time_is_wrong |= not stats.reconciles
+            group.all_time_counts[selector.keys] = stats.clicks_breakdown
 
         await WorkerPool(group.selectors, learn, self._workers).run()
         # One failure in many is no reason for other windows: a journal has those of an earlier run.

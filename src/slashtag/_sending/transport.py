@@ -174,7 +174,9 @@ class Transport:
             failure = UnexpectedResponseError(text, status=status, excerpt=excerpt, repeatable=False)
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
             text = self.scrubber.adding(call.secrets).text(describe(error))
-            failure = TransportError(text, unsent=is_unsent(error, attempt))
+            # Where it is not known whether anything was written, the error may say so.
+            unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
+            failure = TransportError(text, unsent=unsent)
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
@@ -223,11 +225,6 @@ def _closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
         return SessionClosedError(text)
     # A lost answer: the write may have been done.
     return TransportError(text)
-
-
-def is_unsent(error: BaseException, attempt: Attempt) -> bool:
-    """Return whether nothing was sent; if that is not known, whether the error says so."""
-    return isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
 
 
 def describe(error: BaseException) -> str:
