@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
@@ -67,6 +69,22 @@ def test_a_password_comes_from_the_environment(
     forget(box)
     assert cli("urls", "update", "to-change", "--redirect-code", "301").code == 0
     assert sent(box)[1] == {"redirect_code": 301}
+
+
+def test_a_password_is_asked_for_without_showing_it(
+    cli: Cli, box: Sandbox, link: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, object]] = []
+
+    def prompt(_: str, **options: object) -> str:
+        asked.append(options)
+        return PASSWORD
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "prompt", prompt)
+    assert cli("urls", "update", "to-change", "--password").code == 0
+    assert sent(box)[1] == {"password": PASSWORD}
+    assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}]
 
 
 @pytest.mark.parametrize(

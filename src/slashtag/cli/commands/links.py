@@ -148,7 +148,7 @@ class MemberOptions:
     password: bool | None = Option(
         None,
         "--password/--no-password",
-        help=f"Protect it with the password in {PASSWORD_VARIABLE}, or with none.",
+        help=f"Protect it with a password, from {PASSWORD_VARIABLE} or a prompt; or with none.",
     )
 
 
@@ -181,15 +181,21 @@ async def update_url(
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
     changes: dict[str, Any] = vars(members).copy()
-    if members.password and not environ.get(PASSWORD_VARIABLE):
-        raise InvalidRequestError(f"--password sends the one in {PASSWORD_VARIABLE}, which is not set")
     if members.password is not None:
-        changes["password"] = environ[PASSWORD_VARIABLE] if members.password else ""
+        changes["password"] = _password() if members.password else ""
     async with run.session() as session:
         # What is longer does not fit into 64 bits; the library refuses it as a slashtag.
         link = int(key) if key.isdecimal() and len(key) <= 18 else key
         rows = await session.urls.update(link, **changes)
     output.print(UPDATED, [(key, rows)])
+
+
+def _password() -> str:
+    """Return the password of a link, from the environment or a prompt that does not show it."""
+    given = environ.get(PASSWORD_VARIABLE)
+    if not given and not sys.stdin.isatty():
+        raise InvalidRequestError(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
+    return given or typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True)
 
 
 async def _show(
