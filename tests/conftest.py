@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 #: A collection that takes longer than this, in seconds, goes through much that is there to stay.
-SLOW_COLLECTION = 0.003
+SLOW_COLLECTION = 0.001
 
 
 def collect_garbage() -> None:

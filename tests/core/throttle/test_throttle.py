@@ -456,6 +456,7 @@ def test_the_curve_stands_still_while_nothing_waits() -> None:
     assert pace.at(3600.0) == pytest.approx(before, rel=0.01)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dip", [0.1, 0.7])
 def test_from_a_slow_rate_to_full_speed_in_a_minute_without_429s(dip: float) -> None:
     """Law 8."""
