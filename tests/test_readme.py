@@ -27,6 +27,7 @@ from slashtag.cli.app import make_app
 from slashtag.sandbox import Sandbox
 
 ROOT = Path(__file__).parent.parent
+APP: Any = typer.main.get_command(make_app())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 FILES = [
     ROOT / "README.md",
@@ -171,7 +172,7 @@ def test_a_command_is_real(line: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def parse(words: list[str]) -> None:
     """Parse a command line without running it; raises for an option that does not exist."""
-    command: Any = typer.main.get_command(make_app())
+    command = APP
     context = command.make_context("slashtag", list(words))
     while hasattr(command, "commands"):
         _, command, words = command.resolve_command(context, words)
@@ -187,7 +188,7 @@ def leaves(command: Any, *above: str) -> Iterator[str]:
 
 def test_every_command_is_documented() -> None:
     documented = [part for line in COMMANDS for part in line.split("slashtag ", 1)[1:]]
-    for name in leaves(typer.main.get_command(make_app())):
+    for name in leaves(APP):
         assert any(part == name or part.startswith(f"{name} ") for part in documented), name
 
 

@@ -93,14 +93,14 @@ def test_what_may_be_the_end_after_full_pages_is_requested_once_more(prefetch: i
 
 
 @pytest.mark.parametrize("prefetch", [1, 2, 8])
-@pytest.mark.parametrize("at", range(10))
 @pytest.mark.parametrize("stray", ["empty", "404", 1, 4, 99])
-def test_one_stray_answer_costs_one_request(prefetch: int, at: int, stray: Stray) -> None:
+def test_one_stray_answer_costs_one_request(prefetch: int, stray: Stray) -> None:
     usual = Service(25, 3)
     read(cursor(prefetch=prefetch), usual)
-    service = Service(25, 3, strays={at: stray})
-    assert read(cursor(prefetch=prefetch), service)[0] == list(range(25))
-    assert service.requests <= usual.requests + 1
+    for at in range(10):
+        service = Service(25, 3, strays={at: stray})
+        assert read(cursor(prefetch=prefetch), service)[0] == list(range(25))
+        assert service.requests <= usual.requests + 1
 
 
 @pytest.mark.parametrize("prefetch", [2, 8])
