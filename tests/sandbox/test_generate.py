@@ -84,8 +84,8 @@ def test_slashtags_are_of_every_kind(usual: Store) -> None:
     slashtags = Counter(link.slashtag for link in links)
     assert all(len(slashtag) <= 100 and "," not in slashtag for slashtag in slashtags)
     assert sum(count > 1 for count in slashtags.values()) > 8
-    assert sum(slashtag.isdigit() for slashtag in slashtags) > 10
-    assert sum(not slashtag.isascii() for slashtag in slashtags) > 50
+    assert sum(slashtag.isdigit() for slashtag in slashtags) > 4
+    assert sum(not slashtag.isascii() for slashtag in slashtags) > 20
     for awkward in "/?#% +&=":
         assert any(awkward in slashtag for slashtag in slashtags)
     assert 0.2 < sum(link.tag_id is None for link in links) / len(links) < 0.4
