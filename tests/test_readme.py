@@ -152,6 +152,7 @@ def test_links_and_tags_of_the_commands_are_those_of_the_sandbox() -> None:
     assert {value for option, value in after if option == "--tag"} <= tags
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("line", sorted(set(COMMANDS)))
 def test_a_command_is_real(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

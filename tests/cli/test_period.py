@@ -26,6 +26,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "datetime", Clock)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("arguments", "first", "last"),
     [

@@ -37,6 +37,7 @@ def test_links_are_exported_as_typed_cells(cli: Cli, box: Sandbox, tmp_path: Pat
     assert names(tmp_path) == ["links.xlsx"]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "command",
     [

@@ -334,6 +334,7 @@ def test_a_listing_that_grows_faster_than_it_is_read_ends(prefetch: int, arrival
     assert service.requests < 60
 
 
+@pytest.mark.unmeasured
 @given(
     st.integers(0, 90),
     st.integers(2, 12),

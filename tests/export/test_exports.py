@@ -143,6 +143,7 @@ async def test_every_tag_is_a_row_in_order(box: Sandbox, session: AsyncSession, 
 # --- clicks -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("given", ["nothing", "list", "links", "stream"])
 async def test_every_slashtag_has_a_row_a_day_in_the_order_of_the_keys(
     box: Sandbox, session: AsyncSession, kept: Kept, given: str

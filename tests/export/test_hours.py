@@ -39,6 +39,7 @@ def hourly_requests(box: Sandbox) -> int:
     return found
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("offset", ["+00:00", "+05:30", "-09:30"])
 async def test_every_hour_is_counted(box: Sandbox, session: AsyncSession, offset: str) -> None:
     found = await hourly_clicks(session, "2024-10-26", "2024-10-28", timezone=offset)

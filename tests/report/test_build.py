@@ -139,6 +139,7 @@ async def test_figures_of_a_tag_are_its_own_where_slashtags_are_shared(places: i
         assert any("marked *" in note for note in report.notes)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("selected", [None, 3])
 async def test_clicks_by_tag_are_those_of_the_service(serve: Serve, selected: int | None) -> None:
     async with serve() as box:
@@ -186,6 +187,7 @@ async def test_clicks_of_a_shared_slashtag_are_in_every_tag_and_destination_that
             assert (few.tag, few.destination) == ({}, {})
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("selection", [{}, {"places": 0}, {"tags": ["mail", "print"]}, {"keys": ["a", "c"]}])
 async def test_hours_add_up_to_the_clicks_of_a_weekday(selection: dict[str, Any]) -> None:
     zone = ZoneInfo("Europe/Berlin")
@@ -206,6 +208,7 @@ async def test_hours_add_up_to_the_clicks_of_a_weekday(selection: dict[str, Any]
         assert (await reported(box, "2024-03-25", "2024-04-07")).hours == {}
 
 
+@pytest.mark.unmeasured
 async def test_keys_may_be_slashtags_links_or_a_listing(serve: Serve) -> None:
     async with serve() as box, connect(box) as session:
         urls: list[ShortUrl] = await session.urls.list().to_list()

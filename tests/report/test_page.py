@@ -77,6 +77,7 @@ def test_rows_and_days_are_compared_with_the_span_before() -> None:
     assert "stroke-dasharray" not in report([1, 5]).to_html()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("days", "points"), [(1, 1), (2, 2), (62, 62), (92, 92), (93, 93), (120, 120), (121, 17), (700, 100)]
 )

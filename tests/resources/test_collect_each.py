@@ -140,6 +140,7 @@ async def test_months_of_parts_of_days_are_skipped_too() -> None:
     assert stats.total == 4
 
 
+@pytest.mark.unmeasured
 async def test_a_service_with_the_paths_of_the_samples_shows_months_as_well(account: Account) -> None:
     keys = tuple(account.keys[:8])
     async with account.serve(paths="samples") as box, client(box, concurrency=1) as api:
@@ -264,6 +265,7 @@ async def test_all_time_statistics_that_cannot_be_used_cost_no_slashtag(all_time
         assert asked == sum("date_range" not in request.query for request in server.requests)
 
 
+@pytest.mark.unmeasured
 async def test_one_failure_of_all_time_statistics_in_many_changes_no_window() -> None:
     totals = {f"s{n}": int(n % 10 == 5) for n in range(400)}
     ledger = Ledger({key: {date(2023, 5, 5): n} for key, n in totals.items()}, lambda day: day)
@@ -387,6 +389,7 @@ async def test_a_tag_alone_equals_the_truth(account: Account) -> None:
         assert counts(stats) == counts(box.truth.range(START, END, tag=name))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_tags_each_equal_the_truth(account: Account, ordered: bool) -> None:
     async with account.serve() as box, client(box) as api:
@@ -427,6 +430,7 @@ async def test_ordered_passes_over_what_failed(account: Account) -> None:
     assert answers == [key for key in keys if key not in ("nobody-has-this", "nor-this")]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_slashtags_may_come_from_anywhere_and_are_answered_once(
     account: Account, asynchronous: bool
@@ -449,6 +453,7 @@ async def test_slashtags_may_come_from_anywhere_and_are_answered_once(
             assert told == [(n, None if asynchronous else 120) for n in range(1, 121)]
 
 
+@pytest.mark.unmeasured
 async def test_progress_is_told_while_a_group_is_counted(account: Account) -> None:
     async with account.serve() as box, client(box) as api:
         sent: dict[int, int] = {}

@@ -122,6 +122,7 @@ REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
 }
 
 
+@pytest.mark.unmeasured
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("doubtful", DOUBTFUL)
 @pytest.mark.parametrize("reached", REACHED)

@@ -242,6 +242,7 @@ async def impatiently(iterator: Any) -> AsyncIterator[Any]:
             yield item
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind", MAKERS)
 async def test_a_consumer_that_gives_up_again_and_again_misses_nothing(box: Sandbox, kind: str) -> None:
     make, total = MAKERS[kind]

@@ -176,6 +176,7 @@ async def test_prefetch_grows_by_one_for_every_full_page(account: Account, prefe
         assert len(box.requests) <= 26 + max(prefetch, 2) + 1
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("limit", "pages"),
     [(0, 0), (1, 1), (49, 1), (50, 1), (51, 2), (100, 2), (120, 3), (500, 10), (10_000, None)],
@@ -257,6 +258,7 @@ async def test_a_later_page_that_fails_is_an_error_after_what_came_before_it() -
         assert [url async for url in stream] == []
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("orderby", ["date", "-date"])
 async def test_a_bulk_import_in_an_order_that_differs_from_page_to_page_is_listed_whole(orderby: Any) -> None:
     async with serving(tie_order="unstable") as (box, api):

@@ -48,6 +48,7 @@ WINDOWS = {
 # --- three years over 1,250 slashtags ----------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 async def test_three_years_of_1250_slashtags_take_455_requests_and_equal_the_truth(account: Account) -> None:
     async with account.serve(latency=0.015) as box, client(box, concurrency=8) as api:
         stats = await api.stats.collect(YEARS, keys=account.keys)
@@ -141,6 +142,7 @@ async def test_instants_cut_days_to_the_second() -> None:
     assert stats.total == 4
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("zone", "day", "ranges"),
     [

@@ -105,7 +105,7 @@ def halving(table: Table, keys: Sequence[str]) -> int:
     return sum(1 + splits(batch) for batch in batches_of(keys))
 
 
-@examples(200)
+@examples(100)
 @given(accounts())
 def test_every_result_is_the_truth(account: tuple[int, Table]) -> None:
     count, table = account
@@ -127,7 +127,7 @@ def test_never_more_requests_than_halving_and_its_confirmation(account: tuple[in
     assert run.requests <= halving(table, names(count)) + (2 * 5 + 1) * split + 1
 
 
-@examples(200)
+@examples(100)
 @given(accounts(), st.data())
 def test_refused_keys_are_unresolved_and_no_others_fail(
     account: tuple[int, Table], data: st.DataObject
@@ -139,6 +139,7 @@ def test_refused_keys_are_unresolved_and_no_others_fail(
     assert run.results == {key: counts for key, counts in table.items() if key not in refused}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(20))
 def test_requests_that_fail_contradict_nothing(seed: int) -> None:
     chance = random.Random(seed)
@@ -326,6 +327,7 @@ def test_hardly_any_result_mixes_what_two_machines_count(lag: str) -> None:
     assert wrong <= 1
 
 
+@pytest.mark.unmeasured
 @examples(200)
 @given(st.integers(1, KEYS - 1), st.lists(st.integers(1, 3), min_size=KEYS, max_size=5 * KEYS))
 def test_a_service_that_counts_fewer_keys_than_it_is_asked_has_each_asked_alone(
