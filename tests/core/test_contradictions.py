@@ -179,24 +179,6 @@ def test_a_country_is_the_count_of_it(
         assert stats.state == {**states, "Other": 0}
 
 
-@given(scenes, st.integers(0, 100), clicklog.zones(), st.data())
-def test_answers_add_up_in_any_order(
-    scene: tuple[list[Click], date], length: int, zone: tzinfo, data: st.DataObject
-) -> None:
-    log, first = scene
-    query = DateRange(first, first + timedelta(days=length))
-    pieces = query.time_slices(zone, NOW, "inclusive")
-    service = Service(log)
-    sums = []
-    for order in (pieces, data.draw(st.permutations(pieces))):
-        running = query.running_sum(query.span(zone))
-        for piece in order:
-            running.add(service(query.call(Selector(keys=tuple(KEYS)), piece)).to_statistics(piece.window)[0])
-        sums.append(running.result())
-    assert sums[0] == sums[1]
-    assert list(sums[0].clicks) == list(sums[1].clicks)
-
-
 # --- what an answer leaves out, or gets wrong ----------------------------------------------------------
 
 WEEK = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 7, 23, 59, 59, tzinfo=UTC))
@@ -288,27 +270,6 @@ def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
 )
 def test_labels_without_clicks_are_dropped_but_other(answer: StatsAnswer, expected: Statistics) -> None:
     assert summed(type(expected), [answer.to_statistics(WEEK)[0]]) == expected
-
-
-def test_uniques_are_exact_of_one_answer_with_clicks() -> None:
-    def of(*totals: int) -> PeriodStats:
-        answers = (PeriodAnswer(total, total, 0, clicks_breakdown={"2024": {"1": total}}) for total in totals)
-        stats: PeriodStats = summed(PeriodStats, [answer.to_statistics(None)[0] for answer in answers])
-        return stats
-
-    assert [of(*totals).unique_is_exact for totals in [(), (0, 3, 0), (3, 3)]] == [True, True, False]
-
-
-def test_places_are_exact_without_a_remainder_or_of_one_answer_with_clicks() -> None:
-    def are_exact(*answers: GeoAnswer) -> bool:
-        exact: bool = summed(GeoStats, [answer.to_statistics(None)[0] for answer in answers]).places_are_exact
-        return exact
-
-    named, rest, none = GeoAnswer(state={"Ohio": 1}), GeoAnswer(city={"Bonn": 1, "Other": 1}), GeoAnswer()
-    assert are_exact(named, named)
-    assert are_exact(rest, none)
-    assert not are_exact(rest, named)
-    assert not are_exact(rest, rest)
 
 
 # --- a sum of answers and a merge of results agree ------------------------------------------------------
