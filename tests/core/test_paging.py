@@ -167,12 +167,6 @@ def test_the_first_page_again_may_be_a_service_that_ignores_the_page(said: int |
 # --- what a service may do -----------------------------------------------------------------------------
 
 
-@given(st.integers(0, 40), st.integers(1, 5))
-def test_a_lowered_page_size_is_believed(n: int, size: int) -> None:
-    # A page's own size says whether it is short, whatever was asked for.
-    assert read(cursor(), listing(n, size))[0] == list(range(n))
-
-
 def test_the_page_size_of_an_empty_page_does_not_matter() -> None:
     assert read(cursor(), fixed(page(1, [1, 2, 3]), page(2, [], size=0)))[0] == [1, 2, 3]
 

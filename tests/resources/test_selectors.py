@@ -67,6 +67,7 @@ def collectors(api: AsyncSession, **selector: Any) -> Iterator[Callable[[], Any]
         ({"keys": ["\ud800"]}, InvalidRequestError),
         ({"keys": ["x" * 8_000]}, InvalidRequestError),
         ({"tag": ""}, InvalidRequestError),
+        ({"tag": "\ud800"}, InvalidRequestError),
         ({"tags": ["t", ""]}, InvalidRequestError),
         ({"keys": ["a"], "timezone": "Europe/Nowhere"}, InvalidRequestError),
         ({"keys": ["a"], "timezone": 2}, InvalidRequestError),

@@ -73,7 +73,7 @@ async def test_a_zone_costs_the_windows_of_its_transitions_and_loses_nothing(
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("zone", [None, *ZONES])
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
 async def test_a_service_that_leaves_out_the_end_gives_the_same(account: Account, zone: str | None) -> None:
     keys = tuple(account.keys[:150])
     async with account.serve(range_end="exclusive") as box, client(box, range_end="exclusive") as api:
@@ -83,7 +83,7 @@ async def test_a_service_that_leaves_out_the_end_gives_the_same(account: Account
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("zone", [None, *ZONES])
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
 @pytest.mark.parametrize("options", [{"day_clicks": True}, {"zero_days": True, "empty_maps": "array"}])
 async def test_the_numbers_do_not_depend_on_how_the_service_writes_them(
     account: Account, zone: str | None, options: dict[str, Any]
