@@ -48,13 +48,7 @@ def results(found: dict[str, Any]) -> dict[str, str]:
     return {check: row["result"] for check, row in found.items()}
 
 
-DEFAULT = {
-    "credentials": "ok",
-    "page size": "ok",
-    "range end": "ok",
-    "timezone": "ok",
-    "slashtags": "ok",
-}
+DEFAULT = {"credentials": "ok", "page size": "ok", "range end": "ok", "timezone": "ok", "slashtags": "ok"}
 
 
 def test_a_service_as_expected_needs_no_options(examine: Examine) -> None:

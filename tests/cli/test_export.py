@@ -133,12 +133,7 @@ KEPT = "what an earlier run wrote"
 @pytest.mark.usefixtures("quick_retries")
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [
-        ("reset", "check --base-url and the network"),
-        ("302", "302"),
-        ("400", "400"),
-        ("404", "404"),
-    ],
+    [("reset", "check --base-url and the network"), ("302", "302"), ("400", "400"), ("404", "404")],
 )
 def test_where_nothing_is_answered_the_file_stays(
     cli: Cli, box: Sandbox, tmp_path: Path, kind: str, says: str

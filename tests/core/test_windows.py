@@ -13,13 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
-from slashtag._core.windows import (
-    Window,
-    format_offset,
-    parse_zone,
-    segments,
-    windows,
-)
+from slashtag._core.windows import Window, format_offset, parse_zone, segments, windows
 
 from . import clicklog
 from .clicklog import TURNS, ZONES

@@ -119,11 +119,7 @@ async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSessi
     told: list[Any] = []
     keys = [url.slashtag for url in box.truth.urls()]
     found = await hourly_clicks(
-        session,
-        "2023-06-01",
-        "2023-06-30",
-        keys=keys,
-        progress=lambda *at: told.append(at),
+        session, "2023-06-01", "2023-06-30", keys=keys, progress=lambda *at: told.append(at)
     )
     assert {hour.isoformat()[8:13]: clicks for hour, clicks in found.items() if clicks} == {
         "02T10": 1,

@@ -23,14 +23,7 @@ from slashtag.export import FORMATS, TAGS, URLS, Column, Row, Table, TableFile, 
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
-ALL = Table(
-    (
-        Column("text"),
-        Column("n", "int"),
-        Column("day", "date"),
-        Column("at", "timestamp"),
-    ),
-)
+ALL = Table((Column("text"), Column("n", "int"), Column("day", "date"), Column("at", "timestamp")))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
     ["\r", "a\rb", "a\nb", "a\r\nb", '"', ",", "=1+1", "'", "", "\0", "\u2028"]
 )

@@ -20,11 +20,7 @@ def hostile() -> Report:
     clicks = sum(counts.values())
     dimensions = dict.fromkeys(DIMENSIONS, counts)
     return report(
-        [clicks, 0, 5],
-        top=HOSTILE,
-        selection=f"links tagged {HOSTILE[0]}",
-        zone=HOSTILE[1],
-        **dimensions,
+        [clicks, 0, 5], top=HOSTILE, selection=f"links tagged {HOSTILE[0]}", zone=HOSTILE[1], **dimensions
     )
 
 

@@ -51,9 +51,7 @@ def paths(box: Sandbox) -> Counter[str]:
 
 
 @pytest.mark.unmeasured
-async def test_100_slashtags_over_three_years_are_true_for_under_2333_requests(
-    account: Account,
-) -> None:
+async def test_100_slashtags_over_three_years_are_true_for_under_2333_requests(account: Account) -> None:
     keys = tuple(account.keys[:100])
     async with account.serve() as box, client(box) as api:
         answers = {key: stats async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
@@ -194,11 +192,7 @@ def a_month_early(day: date) -> date:
     return day.replace(day=1) - timedelta(days=1)
 
 
-HONEST = {
-    "a": {date(2023, 5, 5): 3, date(2023, 6, 30): 4},
-    "b": {date(2023, 2, 1): 1},
-    "c": {},
-}
+HONEST = {"a": {date(2023, 5, 5): 3, date(2023, 6, 30): 4}, "b": {date(2023, 2, 1): 1}, "c": {}}
 YEAR = DateRange("2023-01-01", "2023-12-31")
 
 
@@ -212,9 +206,7 @@ async def test_honest_all_time_statistics_are_believed() -> None:
         assert len(asked) <= 1 + 3 * 7
 
 
-async def test_months_that_lie_are_found_out_and_all_is_asked(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_months_that_lie_are_found_out_and_all_is_asked(caplog: pytest.LogCaptureFixture) -> None:
     async with scripted(Ledger(HONEST, a_month_early), concurrency=1) as (server, api):
         each = api.stats.collect_each(YEAR, keys=["a", "b", "c"], ordered=True)
         answers = [(key, {day: n for day, n in stats.clicks.items() if n}) async for key, stats in each]

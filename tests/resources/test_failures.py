@@ -23,13 +23,7 @@ from slashtag import (
     Year,
 )
 from slashtag.sandbox import Fault
-from tests.resources.accounts import (
-    YEARS,
-    Account,
-    client,
-    counts,
-    slowly,
-)
+from tests.resources.accounts import YEARS, Account, client, counts, slowly
 from tests.support.sending import turns
 
 

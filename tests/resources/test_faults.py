@@ -9,17 +9,7 @@ import pytest
 
 from slashtag import AllTime, AsyncSession, DateRange, RetryPolicy, ServerError
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import (
-    END,
-    QUICK,
-    START,
-    Account,
-    client,
-    counts,
-    page_of,
-    period,
-    scripted,
-)
+from tests.resources.accounts import END, QUICK, START, Account, client, counts, page_of, period, scripted
 from tests.support import wire
 
 KINDS = [

@@ -22,17 +22,7 @@ from slashtag import (
     ShortUrl,
     Year,
 )
-from tests.resources.accounts import (
-    END,
-    START,
-    YEARS,
-    Account,
-    client,
-    counts,
-    scripted,
-    serving,
-    slowly,
-)
+from tests.resources.accounts import END, START, YEARS, Account, client, counts, scripted, serving, slowly
 from tests.support import wire
 
 

@@ -33,12 +33,7 @@ def usual() -> Iterator[Store]:
 
 def account(store: Store) -> tuple[object, ...]:
     try:
-        return (
-            store.links(),
-            store.tags(),
-            store.log(),
-            store.labels,
-        )
+        return (store.links(), store.tags(), store.log(), store.labels)
     finally:
         store.close()
 

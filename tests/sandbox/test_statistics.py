@@ -80,11 +80,7 @@ def test_a_range_of_instants_holds_both_ends_and_is_labelled_in_the_zone(
     start = naive.replace(microsecond=0, tzinfo=UTC)
     end = start + timedelta(seconds=seconds)
     data = ask(
-        box,
-        "stats",
-        tag="newsletter",
-        timezone=offset,
-        date_range=f"{start.isoformat()},{end.isoformat()}",
+        box, "stats", tag="newsletter", timezone=offset, date_range=f"{start.isoformat()},{end.isoformat()}"
     )
     truth = box.truth.range(start, end, tag="newsletter", timezone=offset)
     assert data["total_clicks"] == truth.total_clicks
