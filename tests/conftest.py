@@ -45,6 +45,8 @@ def coverage_paused() -> Iterator[None]:
         yield
         return
     named = os.environ.get("COVERAGE_PROCESS_CONFIG")
+    # It looks at __path__ of all modules, and some have one that is a function.
+    coverage._warn_preimported_source = False
     coverage.stop()
     try:
         yield

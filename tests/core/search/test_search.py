@@ -283,11 +283,13 @@ def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
     assert run.requests <= quiet.requests + 8
 
 
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("lag", ["by request", "by connection", "once"])
+@pytest.mark.parametrize(
+    "lag",
+    [*(pytest.param(lag, marks=pytest.mark.unmeasured) for lag in ("by request", "by connection")), "once"],
+)
 def test_hardly_any_result_mixes_what_two_machines_count(lag: str) -> None:
     wrong = 0
-    for seed in range(100):
+    for seed in range(60):
         chances = random.Random(seed)
         labels = chances.choice([(4, 6, 8), (2, 3), ()])
         clicks = [
