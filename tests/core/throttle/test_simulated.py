@@ -73,6 +73,7 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
     return limit
 
 
+@pytest.mark.unmeasured
 @examples(80)
 @given(servers(), st.integers(1, CONCURRENCY), st.floats(0.2, 4), st.integers(0, 2**32))
 def test_no_deadlock_and_no_request_lost_on_any_server(
@@ -124,6 +125,7 @@ class Quitters:
         self._throttle.failed(ticket, now, retry_after)
 
 
+@pytest.mark.unmeasured
 @examples(50)
 @given(servers(), st.integers(3, 9), st.integers(0, 2**32))
 def test_abandoned_requests_and_probes_hold_nobody_up(
@@ -193,6 +195,7 @@ def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float,
     assert mean(paces) >= 0.75
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("requests", [400, 2000])
 @pytest.mark.parametrize("told", [None, 2.0])
 @pytest.mark.parametrize("share", [0.005, 0.1])
