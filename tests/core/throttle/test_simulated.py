@@ -73,7 +73,6 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
     return limit
 
 
-@pytest.mark.unmeasured
 @examples(80)
 @given(servers(), st.integers(1, CONCURRENCY), st.floats(0.2, 4), st.integers(0, 2**32))
 def test_no_deadlock_and_no_request_lost_on_any_server(

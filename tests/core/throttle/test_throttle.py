@@ -399,6 +399,18 @@ def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(accepte
     assert throttle.state == state
 
 
+def test_a_quota_that_is_used_up_is_waited_for_and_holds_again() -> None:
+    throttle, now = with_quota()  # of 8, of which one was the probe
+    for _ in range(7):
+        now += 0.2
+        throttle.accepted(throttle.depart(now), now + 0.1)
+    throttle.rejected(throttle.depart(now + 0.2), now + 0.3)
+    ticket, later = probe(throttle, now + 0.3)
+    assert 50 < later - now < 61
+    throttle.accepted(ticket, later + 0.1)
+    assert throttle.state == QUOTA
+
+
 # -- the pace
 
 
