@@ -267,10 +267,7 @@ async def test_what_the_listing_holds_besides_is_noted() -> None:
         box.add_click("a", "2024-02-02T00:00:00", times=3)
         report = await reported(box, "2024-02-01", "2024-02-29")
         assert (report.links, report.total) == (1, 3)
-        assert [note.partition(":")[0] for note in report.notes] == [
-            "Shared slashtags",
-            "Links left out",
-        ]
+        assert [note.partition(":")[0] for note in report.notes] == ["Shared slashtags", "Links left out"]
         tagged = await reported(box, "2024-02-01", "2024-02-29", tags=["mail"])
         assert [note.partition(".")[0] for note in tagged.notes] == [
             "Slashtags shared with other links: 1, marked *",

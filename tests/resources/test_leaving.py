@@ -53,10 +53,7 @@ MAKERS: dict[str, tuple[Make, int]] = {
         15,
     ),
     "updates": (lambda api: api.urls.update_many(Change(key, redirect_code=302) for key in KEYS), 15),
-    "each of a generator": (
-        lambda api: api.stats.collect_each(Day("2024-02-01"), keys=later(KEYS[:8])),
-        8,
-    ),
+    "each of a generator": (lambda api: api.stats.collect_each(Day("2024-02-01"), keys=later(KEYS[:8])), 8),
 }
 
 

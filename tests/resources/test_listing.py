@@ -142,10 +142,7 @@ async def test_prefetch_grows_by_one_for_every_full_page(account: Account, prefe
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize(
-    ("limit", "pages"),
-    [(0, 0), (49, 1), (50, 1), (120, 3), (10_000, None)],
-)
+@pytest.mark.parametrize(("limit", "pages"), [(0, 0), (49, 1), (50, 1), (120, 3), (10_000, None)])
 async def test_a_limit_asks_for_no_page_beyond_it(account: Account, limit: int, pages: int | None) -> None:
     async with account.serve(latency=0.001) as box, client(box) as api:
         links = await api.urls.list(pagesize=50).to_list(limit)
