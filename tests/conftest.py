@@ -10,11 +10,13 @@ import signal
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from coverage import Coverage
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 from slashtag import AsyncSession
 from slashtag.sandbox import Sandbox
@@ -34,6 +36,25 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def measure_no_subprocess() -> None:
     """Have the processes that tests start unmeasured: it takes as long as their work, and writes files."""
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+
+@contextmanager
+def coverage_paused() -> Iterator[None]:
+    coverage = Coverage.current()
+    if coverage is None:
+        yield
+        return
+    named = os.environ.get("COVERAGE_PROCESS_CONFIG")
+    # It looks at __path__ of all modules, and some have one that is a function.
+    coverage._warn_preimported_source = False
+    coverage.stop()
+    try:
+        yield
+    finally:
+        coverage.start()
+        # It has named itself to other processes again.
+        if named is None:
+            measure_no_subprocess()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,16 +85,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    coverage = Coverage.current() if item.get_closest_marker("unmeasured") else None
-    if coverage is None:
+    with coverage_paused() if item.get_closest_marker("unmeasured") else nullcontext():
         return (yield)
-    coverage.stop()
-    try:
-        return (yield)
-    finally:
-        coverage.start()
-        # It has named itself to other processes again.
-        measure_no_subprocess()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -93,7 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 #: A collection that takes longer than this, in seconds, goes through much that is there to stay.
-SLOW_COLLECTION = 0.003
+SLOW_COLLECTION = 0.001
 
 
 def collect_garbage() -> None:
@@ -109,6 +122,9 @@ def collect_garbage() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
+    # At its first text Hypothesis makes a table of all characters: measured, it takes seconds.
+    with coverage_paused():
+        st.text().validate()
     collect_garbage()
 
 

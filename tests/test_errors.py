@@ -125,17 +125,3 @@ def test_an_error_pickles_with_its_notes(error: SlashtagError) -> None:
 )
 def test_the_text_says_what_was_asked_and_how_often(error: SlashtagError, text: str) -> None:
     assert str(error) == text
-
-
-def test_an_error_of_the_service_tells_all_of_it() -> None:
-    error = APIError("why", status=400, data=[], method="GET", path="urls", attempts=2, retry_after=1.0)
-    told = (
-        error.message,
-        error.status,
-        error.data,
-        error.method,
-        error.path,
-        error.attempts,
-        error.retry_after,
-    )
-    assert told == ("why", 400, [], "GET", "urls", 2, 1.0)

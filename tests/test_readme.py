@@ -27,6 +27,7 @@ from slashtag.cli.app import make_app
 from slashtag.sandbox import Sandbox
 
 ROOT = Path(__file__).parent.parent
+APP: Any = typer.main.get_command(make_app())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 FILES = [
     ROOT / "README.md",
@@ -151,6 +152,7 @@ def test_links_and_tags_of_the_commands_are_those_of_the_sandbox() -> None:
     assert {value for option, value in after if option == "--tag"} <= tags
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("line", sorted(set(COMMANDS)))
 def test_a_command_is_real(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -171,7 +173,7 @@ def test_a_command_is_real(line: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def parse(words: list[str]) -> None:
     """Parse a command line without running it; raises for an option that does not exist."""
-    command: Any = typer.main.get_command(make_app())
+    command = APP
     context = command.make_context("slashtag", list(words))
     while hasattr(command, "commands"):
         _, command, words = command.resolve_command(context, words)
@@ -187,7 +189,7 @@ def leaves(command: Any, *above: str) -> Iterator[str]:
 
 def test_every_command_is_documented() -> None:
     documented = [part for line in COMMANDS for part in line.split("slashtag ", 1)[1:]]
-    for name in leaves(typer.main.get_command(make_app())):
+    for name in leaves(APP):
         assert any(part == name or part.startswith(f"{name} ") for part in documented), name
 
 

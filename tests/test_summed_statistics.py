@@ -157,9 +157,6 @@ RECORDS = [
     ShortUrl(id=1, slashtag="ä", created_at=datetime(2024, 1, 1), tag_id=3),
     Tag(id=1, name="t", description="d"),
     Page(page=1, page_size=50, items=[Tag(id=1, name="t")]),
-    RangeStats(clicks={date(2024, 1, 1): 1}),
-    PeriodStats(clicks_breakdown={2024: {1: 1}}),
-    GeoStats(state={"Ohio": 1, "Other": 0}),
 ]
 
 

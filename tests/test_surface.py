@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 from mypy import api
 
 import slashtag
@@ -17,62 +18,14 @@ import slashtag
 PUBLIC_MODULES = {"bulk_update", "cli", "dask", "dlt", "export", "pytest_plugin", "report", "sandbox"}
 
 #: Every public name. A name that is added, renamed or removed is a change for users: note it in CHANGELOG.md.
-PUBLIC_NAMES = [
-    "APIError",
-    "AllTime",
-    "AsyncSession",
-    "AuthenticationError",
-    "BadRequestError",
-    "Call",
-    "Change",
-    "ConfigurationError",
-    "CountryGeo",
-    "DateRange",
-    "Day",
-    "ExportError",
-    "Failure",
-    "GeoStats",
-    "InvalidRequestError",
-    "JournalError",
-    "Keys",
-    "Listing",
-    "Metrics",
-    "NotFoundError",
-    "OnError",
-    "Outcome",
-    "OutcomeUnknownError",
-    "Page",
-    "PageStream",
-    "PaginationError",
-    "PeriodStats",
-    "Plan",
-    "Progress",
-    "Query",
-    "RangeStats",
-    "RateLimitError",
-    "RequestFailedError",
-    "RequestTimeoutError",
-    "Results",
-    "RetryPolicy",
-    "ServerError",
-    "SessionClosedError",
-    "ShortUrl",
-    "SlashtagError",
-    "Statistics",
-    "Stats",
-    "Tag",
-    "TagLimitError",
-    "Tags",
-    "TransportError",
-    "UnexpectedResponseError",
-    "UnknownTagError",
-    "Urls",
-    "Year",
-    "Zone",
-    "__version__",
-    "parse_zone",
-    "to_builtins",
-]
+PUBLIC_NAMES = """
+APIError AllTime AsyncSession AuthenticationError BadRequestError Call Change ConfigurationError CountryGeo
+DateRange Day ExportError Failure GeoStats InvalidRequestError JournalError Keys Listing Metrics NotFoundError
+OnError Outcome OutcomeUnknownError Page PageStream PaginationError PeriodStats Plan Progress Query RangeStats
+RateLimitError RequestFailedError RequestTimeoutError Results RetryPolicy ServerError SessionClosedError
+ShortUrl SlashtagError Statistics Stats Tag TagLimitError Tags TransportError UnexpectedResponseError
+UnknownTagError Urls Year Zone __version__ parse_zone to_builtins
+"""
 
 SNIPPET = """
 from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, Year
@@ -111,9 +64,10 @@ def public() -> dict[str, Any]:
 
 
 def test_these_names_are_public_and_no_others() -> None:
-    assert slashtag.__all__ == PUBLIC_NAMES == sorted(set(PUBLIC_NAMES))
+    names = PUBLIC_NAMES.split()
+    assert slashtag.__all__ == names == sorted(set(names))
     found = {n for n, v in vars(slashtag).items() if not n.startswith("_") and not isinstance(v, ModuleType)}
-    assert sorted({*found, "__version__"}) == PUBLIC_NAMES
+    assert sorted({*found, "__version__"}) == names
 
 
 def test_every_other_module_is_private() -> None:
@@ -217,6 +171,7 @@ def rows(summary: Summary, failure: Failure) -> int:
 """
 
 
+@pytest.mark.unmeasured
 def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET)
     (tmp_path / "misspelt.py").write_text(MISSPELT)

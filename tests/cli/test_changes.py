@@ -204,6 +204,7 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
 A, B = "https://a.example/", "https://b.example/"
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("more", [(), ("--keep",)])
 def test_a_link_that_was_earlier_hits_is_changed_back(
     cli: Cli, own: Sandbox, write: Write, more: tuple[str, ...]

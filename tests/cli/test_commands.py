@@ -78,6 +78,7 @@ def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: Any) -> N
     assert ran.err.startswith(f"2024-02-01 to 2024-12-05: {truth.total_clicks:,} clicks; ")
 
 
+@pytest.mark.unmeasured
 def test_links_are_selected_by_keys_file_stdin_and_tag(
     cli: Cli, box: Sandbox, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_p
 # --- failures --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 def test_links_that_fail_are_told_and_left_out(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     command = ("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"))
     with one_more_link(box, "a,b"):
@@ -132,12 +133,7 @@ KEPT = "what an earlier run wrote"
 @pytest.mark.usefixtures("quick_retries")
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [
-        ("reset", "check --base-url and the network"),
-        ("302", "302"),
-        ("400", "400"),
-        ("404", "404"),
-    ],
+    [("reset", "check --base-url and the network"), ("302", "302"), ("400", "400"), ("404", "404")],
 )
 def test_where_nothing_is_answered_the_file_stays(
     cli: Cli, box: Sandbox, tmp_path: Path, kind: str, says: str

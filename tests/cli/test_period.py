@@ -26,6 +26,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "datetime", Clock)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("arguments", "first", "last"),
     [
@@ -58,10 +59,7 @@ def test_a_range_is_named_as_people_do(
     assert ("so far" in ran.err) == (end == Clock.now(zone))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["2024", "2023"], ["tomorrow"], ["2024-06-01T08:00"]],
-)
+@pytest.mark.parametrize("arguments", [[], ["2024", "2023"], ["tomorrow"], ["2024-06-01T08:00"]])
 @pytest.mark.parametrize(
     "command",
     [["stats", "range"], ["stats", "country", "DE"], ["report", "-o", "r.html"], ["export", "clicks"]],

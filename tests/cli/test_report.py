@@ -88,6 +88,7 @@ def test_it_shows_hours(cli: Cli, box: Sandbox) -> None:
     assert len(box.requests) == asked
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("name", "start"), [("report.png", b"\x89PNG"), ("report.pdf", b"%PDF")])
 def test_it_draws_a_picture(cli: Cli, name: str, start: bytes) -> None:
     ran = cli(*JULY, "-o", name, "--all", "--quiet", "--top", "0")

@@ -138,6 +138,7 @@ def test_a_link_updated_by_somebody_else_since_is_not_overwritten(
     assert puts(own)[later["id"]]["destination"] == "https://old.example/"
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("cell", ["01/02/2024", "45323", "45323.7", "####", "2023-12-31 00:00"])
 def test_an_updated_at_that_is_not_as_listed_is_an_error(
     cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, cell: str

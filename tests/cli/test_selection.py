@@ -83,6 +83,7 @@ def test_a_slashtag_that_no_link_has_is_left_out_and_named(
     assert "left out" not in alone.err
 
 
+@pytest.mark.unmeasured
 def test_more_slashtags_than_are_looked_up_are_counted_as_they_are(
     cli: Cli, box: Sandbox, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_more_slashtags_than_are_looked_up_are_counted_as_they_are(
     assert len(cli(*RANGE, "--keys-file", str(file)).lines) == 1_000
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "header", [None, "", "slashtag\n", "# exported yesterday\nSlashtag \n", "\ufeffslashtag\n"]
 )

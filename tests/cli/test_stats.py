@@ -53,6 +53,7 @@ def test_a_country_is_counted(cli: Cli, box: Sandbox) -> None:
     assert rows[0] == {"dimension": "total", "label": "", "clicks": str(sum(truth.state.values()))}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("command", "by"),
     [
@@ -103,6 +104,7 @@ def test_every_tag_is_counted_alone(cli: Cli, box: Sandbox) -> None:
     assert [json.loads(one)[name] for name in ("tag", "percent")] == [names[0], 100.0]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("command", [("range", "2024-10-26", "2024-10-27"), ("day", "2024-10-27")])
 def test_hours_are_counted_and_their_cost_is_told_first(
     cli: Cli, box: Sandbox, command: tuple[str, ...]

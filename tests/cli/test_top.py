@@ -94,6 +94,7 @@ def test_without_a_span_it_is_the_last_30_days(cli: Cli) -> None:
     assert (date.fromisoformat(end) - date.fromisoformat(start)).days == 29
 
 
+@pytest.mark.unmeasured
 @given(st.data(), st.integers(1, 12), st.booleans())
 async def test_no_order_changes_the_first_places(data: st.DataObject, limit: int, growth: bool) -> None:
     size = data.draw(st.integers(0, 3 * GROUP))

@@ -68,11 +68,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("always", [False, True])
 def test_answers_about_other_days(
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    command: tuple[str, ...],
-    always: bool,
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], always: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with serving(monkeypatch, lambda n: always or n == 2):

@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 from itertools import chain, pairwise
 from urllib.parse import parse_qsl
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
@@ -20,8 +19,6 @@ from slashtag._core.batches import (
     KeptOrder,
     KeyAndId,
     Selector,
-    check_slashtag,
-    check_tag,
     encoded_size,
     halves,
     in_fixed_order,
@@ -95,29 +92,6 @@ def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
     assert piece.window == window
     transport = Transport(base, Credentials("k" * 20, "s" * 12))
     return [transport.target(query.call(Selector(keys=batch), piece)) for batch in batched(given_keys, room)]
-
-
-@pytest.mark.parametrize("key", ["", "a,b", ",", "\ud800", "ä" * 1_000])
-def test_a_slashtag_that_cannot_be_asked_for_is_refused(key: str) -> None:
-    with pytest.raises(InvalidRequestError):
-        check_slashtag(key)
-
-
-@pytest.mark.parametrize("name", ["", "\ud800"])
-def test_a_tag_that_cannot_be_asked_for_is_refused(name: str) -> None:
-    with pytest.raises(InvalidRequestError):
-        check_tag(name)
-
-
-def test_selectors_of_other_types_are_type_errors() -> None:
-    for check, value in ((check_tag, 5), (check_slashtag, 5), (check_slashtag, None), (check_slashtag, b"a")):
-        with pytest.raises(TypeError):
-            check(value)
-
-
-def test_a_link_is_asked_for_by_its_slashtag() -> None:
-    assert check_slashtag(ShortUrl(id=1, slashtag="spring")) == check_slashtag("spring") == "spring"
-    assert check_tag("a tag") == "a tag"
 
 
 def test_a_selector_is_one_parameter_and_says_what_it_is() -> None:

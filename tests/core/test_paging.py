@@ -93,14 +93,14 @@ def test_what_may_be_the_end_after_full_pages_is_requested_once_more(prefetch: i
 
 
 @pytest.mark.parametrize("prefetch", [1, 2, 8])
-@pytest.mark.parametrize("at", range(10))
 @pytest.mark.parametrize("stray", ["empty", "404", 1, 4, 99])
-def test_one_stray_answer_costs_one_request(prefetch: int, at: int, stray: Stray) -> None:
+def test_one_stray_answer_costs_one_request(prefetch: int, stray: Stray) -> None:
     usual = Service(25, 3)
     read(cursor(prefetch=prefetch), usual)
-    service = Service(25, 3, strays={at: stray})
-    assert read(cursor(prefetch=prefetch), service)[0] == list(range(25))
-    assert service.requests <= usual.requests + 1
+    for at in range(10):
+        service = Service(25, 3, strays={at: stray})
+        assert read(cursor(prefetch=prefetch), service)[0] == list(range(25))
+        assert service.requests <= usual.requests + 1
 
 
 @pytest.mark.parametrize("prefetch", [2, 8])
@@ -165,12 +165,6 @@ def test_the_first_page_again_may_be_a_service_that_ignores_the_page(said: int |
 
 
 # --- what a service may do -----------------------------------------------------------------------------
-
-
-@given(st.integers(0, 40), st.integers(1, 5))
-def test_a_lowered_page_size_is_believed(n: int, size: int) -> None:
-    # A page's own size says whether it is short, whatever was asked for.
-    assert read(cursor(), listing(n, size))[0] == list(range(n))
 
 
 def test_the_page_size_of_an_empty_page_does_not_matter() -> None:
@@ -334,6 +328,7 @@ def test_a_listing_that_grows_faster_than_it_is_read_ends(prefetch: int, arrival
     assert service.requests < 60
 
 
+@pytest.mark.unmeasured
 @given(
     st.integers(0, 90),
     st.integers(2, 12),

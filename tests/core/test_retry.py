@@ -212,8 +212,3 @@ def test_jitter_is_full(policy: RetryPolicy, failures: int) -> None:
     assert backoff(policy, failures, 0.0) == 0
     assert backoff(policy, failures, 0.5) == highest / 2
     assert highest == min(policy.backoff_cap, policy.backoff_base * 2 ** (failures - 1))
-
-
-@given(policies, st.integers(1, 50))
-def test_backoff_never_shrinks(policy: RetryPolicy, failures: int) -> None:
-    assert backoff(policy, failures + 1, 1.0) >= backoff(policy, failures, 1.0)

@@ -39,6 +39,7 @@ def hourly_requests(box: Sandbox) -> int:
     return found
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("offset", ["+00:00", "+05:30", "-09:30"])
 async def test_every_hour_is_counted(box: Sandbox, session: AsyncSession, offset: str) -> None:
     found = await hourly_clicks(session, "2024-10-26", "2024-10-28", timezone=offset)
@@ -118,11 +119,7 @@ async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSessi
     told: list[Any] = []
     keys = [url.slashtag for url in box.truth.urls()]
     found = await hourly_clicks(
-        session,
-        "2023-06-01",
-        "2023-06-30",
-        keys=keys,
-        progress=lambda *at: told.append(at),
+        session, "2023-06-01", "2023-06-30", keys=keys, progress=lambda *at: told.append(at)
     )
     assert {hour.isoformat()[8:13]: clicks for hour, clicks in found.items() if clicks} == {
         "02T10": 1,

@@ -356,6 +356,7 @@ async def complete(box: Sandbox, path: Path) -> dict[str, Any]:
     return table
 
 
+@pytest.mark.unmeasured
 def test_a_full_disk_stops_the_job_and_the_rerun_completes(path: Path) -> None:
     with Sandbox(urls=30, clicks=600) as box:
         # Slow enough for a commit to come while there is still something to be asked.

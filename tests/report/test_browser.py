@@ -146,8 +146,7 @@ def test_a_page_is_as_wide_as_the_screen_and_its_charts_can_be_read(
         assert 10 <= found[str(width)]["letters"] <= 26, width
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize(("mode", "scheme"), [("light", 1), ("dark", 0)])
+@pytest.mark.parametrize(("width", "mode", "scheme"), [(1280, "light", 1), (390, "dark", 0)])
 def test_a_page_is_light_or_dark_as_its_reader_is(
     chromium: str, tmp_path: Path, page: str, width: int, mode: str, scheme: int
 ) -> None:

@@ -65,6 +65,7 @@ def test_labels_of_days_are_the_same_in_every_time_zone_of_the_machine() -> None
     assert ran.stdout.splitlines() == ["['1 Jan', '2 Jan', '3 Jan']", "['7 Jan', '14 Jan', '21 Jan']"]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("days", [1, 7_000])
 def test_any_span_has_a_picture_and_a_page_of_a4_or_longer(days: int) -> None:
     found = report([1] * days, start=date(1990, 1, 1), links_clicked=0)

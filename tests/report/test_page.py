@@ -20,11 +20,7 @@ def hostile() -> Report:
     clicks = sum(counts.values())
     dimensions = dict.fromkeys(DIMENSIONS, counts)
     return report(
-        [clicks, 0, 5],
-        top=HOSTILE,
-        selection=f"links tagged {HOSTILE[0]}",
-        zone=HOSTILE[1],
-        **dimensions,
+        [clicks, 0, 5], top=HOSTILE, selection=f"links tagged {HOSTILE[0]}", zone=HOSTILE[1], **dimensions
     )
 
 
@@ -77,6 +73,7 @@ def test_rows_and_days_are_compared_with_the_span_before() -> None:
     assert "stroke-dasharray" not in report([1, 5]).to_html()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("days", "points"), [(1, 1), (2, 2), (62, 62), (92, 92), (93, 93), (120, 120), (121, 17), (700, 100)]
 )

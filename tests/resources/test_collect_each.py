@@ -51,9 +51,7 @@ def paths(box: Sandbox) -> Counter[str]:
 
 
 @pytest.mark.unmeasured
-async def test_100_slashtags_over_three_years_are_true_for_under_2333_requests(
-    account: Account,
-) -> None:
+async def test_100_slashtags_over_three_years_are_true_for_under_2333_requests(account: Account) -> None:
     keys = tuple(account.keys[:100])
     async with account.serve() as box, client(box) as api:
         answers = {key: stats async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
@@ -140,6 +138,7 @@ async def test_months_of_parts_of_days_are_skipped_too() -> None:
     assert stats.total == 4
 
 
+@pytest.mark.unmeasured
 async def test_a_service_with_the_paths_of_the_samples_shows_months_as_well(account: Account) -> None:
     keys = tuple(account.keys[:8])
     async with account.serve(paths="samples") as box, client(box, concurrency=1) as api:
@@ -193,11 +192,7 @@ def a_month_early(day: date) -> date:
     return day.replace(day=1) - timedelta(days=1)
 
 
-HONEST = {
-    "a": {date(2023, 5, 5): 3, date(2023, 6, 30): 4},
-    "b": {date(2023, 2, 1): 1},
-    "c": {},
-}
+HONEST = {"a": {date(2023, 5, 5): 3, date(2023, 6, 30): 4}, "b": {date(2023, 2, 1): 1}, "c": {}}
 YEAR = DateRange("2023-01-01", "2023-12-31")
 
 
@@ -211,9 +206,7 @@ async def test_honest_all_time_statistics_are_believed() -> None:
         assert len(asked) <= 1 + 3 * 7
 
 
-async def test_months_that_lie_are_found_out_and_all_is_asked(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_months_that_lie_are_found_out_and_all_is_asked(caplog: pytest.LogCaptureFixture) -> None:
     async with scripted(Ledger(HONEST, a_month_early), concurrency=1) as (server, api):
         each = api.stats.collect_each(YEAR, keys=["a", "b", "c"], ordered=True)
         answers = [(key, {day: n for day, n in stats.clicks.items() if n}) async for key, stats in each]
@@ -264,6 +257,7 @@ async def test_all_time_statistics_that_cannot_be_used_cost_no_slashtag(all_time
         assert asked == sum("date_range" not in request.query for request in server.requests)
 
 
+@pytest.mark.unmeasured
 async def test_one_failure_of_all_time_statistics_in_many_changes_no_window() -> None:
     totals = {f"s{n}": int(n % 10 == 5) for n in range(400)}
     ledger = Ledger({key: {date(2023, 5, 5): n} for key, n in totals.items()}, lambda day: day)
@@ -386,6 +380,7 @@ async def test_a_tag_alone_equals_the_truth(account: Account) -> None:
         assert counts(stats) == counts(box.truth.range(START, END, tag=name))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_tags_each_equal_the_truth(account: Account, ordered: bool) -> None:
     async with account.serve() as box, client(box) as api:
@@ -426,6 +421,7 @@ async def test_ordered_passes_over_what_failed(account: Account) -> None:
     assert answers == [key for key in keys if key not in ("nobody-has-this", "nor-this")]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_slashtags_may_come_from_anywhere_and_are_answered_once(
     account: Account, asynchronous: bool
@@ -448,6 +444,7 @@ async def test_slashtags_may_come_from_anywhere_and_are_answered_once(
             assert told == [(n, None if asynchronous else 120) for n in range(1, 121)]
 
 
+@pytest.mark.unmeasured
 async def test_progress_is_told_while_a_group_is_counted(account: Account) -> None:
     async with account.serve() as box, client(box) as api:
         sent: dict[int, int] = {}

@@ -23,13 +23,7 @@ from slashtag import (
     Year,
 )
 from slashtag.sandbox import Fault
-from tests.resources.accounts import (
-    YEARS,
-    Account,
-    client,
-    counts,
-    slowly,
-)
+from tests.resources.accounts import YEARS, Account, client, counts, slowly
 from tests.support.sending import turns
 
 
@@ -57,6 +51,7 @@ async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
     assert 120 < requests < 120 + 12 * 16
 
 
+@pytest.mark.unmeasured
 async def test_the_first_failure_cancels_the_rest_and_names_batch_and_window(account: Account) -> None:
     keys = [*account.keys[:150], "nobody-has-this"]
     async with account.serve(unknown_keys="error", latency=0.002) as box, client(box, concurrency=4) as api:
@@ -100,6 +95,7 @@ async def test_failures_of_the_service_are_told_and_the_rest_goes_on(account: Ac
     assert isinstance(failures[0].error, ServerError)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("query", [DateRange("2024-01-01", "2024-06-30"), Year(2024)], ids=["range", "year"])
 @pytest.mark.parametrize("way", ["collect", "asynchronous", "parts"])
 async def test_what_failed_is_requested_and_completes_the_sum(

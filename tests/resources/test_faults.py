@@ -9,17 +9,7 @@ import pytest
 
 from slashtag import AllTime, AsyncSession, DateRange, RetryPolicy, ServerError
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import (
-    END,
-    QUICK,
-    START,
-    Account,
-    client,
-    counts,
-    page_of,
-    period,
-    scripted,
-)
+from tests.resources.accounts import END, QUICK, START, Account, client, counts, page_of, period, scripted
 from tests.support import wire
 
 KINDS = [
@@ -122,6 +112,7 @@ REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
 }
 
 
+@pytest.mark.unmeasured
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("doubtful", DOUBTFUL)
 @pytest.mark.parametrize("reached", REACHED)

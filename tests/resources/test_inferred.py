@@ -329,6 +329,7 @@ def test_months_that_only_uncounted_keys_have_are_not_skipped() -> None:
     assert {key: stats.total for key, stats in found.items() if stats.total} == {"k7": 2, "k77": 1, "k88": 1}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_service_that_counts_other_keys_than_it_is_asked_is_found_out(
     share: float, caplog: pytest.LogCaptureFixture
@@ -422,6 +423,7 @@ def links(hits: dict[str, int]) -> list[ShortUrl]:
 MANY = {f"k{n}": 7 if n % 10 == 3 else 0 for n in range(500)}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_links_with_hits_are_asked_together(asynchronous: bool) -> None:
     clicks = {key: n for key, n in MANY.items() if n}
@@ -447,10 +449,12 @@ def test_hits_decide_the_order_and_nothing_else() -> None:
     assert each_total(Counter(MANY, honest), wrong) == MANY
 
 
+@pytest.mark.unmeasured
 def test_ordered_results_come_in_the_order_of_keys_whatever_their_hits() -> None:
     assert list(each_total(Counter(MANY, honest), links(MANY), ordered=True)) == list(MANY)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_daily_table_asks_for_links_whose_hits_changed_and_once_a_batch(asynchronous: bool) -> None:
     before = {f"k{n}": n % 97 for n in range(5_000)}

@@ -10,16 +10,8 @@ from typing import Any
 
 import pytest
 
-from slashtag import (
-    DateRange,
-    RangeStats,
-)
-from tests.resources.accounts import (
-    YEARS,
-    Account,
-    client,
-    counts,
-)
+from slashtag import DateRange, RangeStats
+from tests.resources.accounts import YEARS, Account, client, counts
 
 
 async def test_a_plan_sends_nothing_and_its_length_is_the_number_of_requests(account: Account) -> None:

@@ -101,11 +101,7 @@ async def test_a_router_that_does_not_know_the_path_need_not_answer_as_the_servi
 async def test_a_refusal_for_another_reason_shows_that_the_path_is_read(
     message: str, error: type[Exception]
 ) -> None:
-    script = [
-        *[wire.envelope(404, "Not found.", [])] * 2,
-        wire.envelope(400, message, []),
-        wire.ok(PERIOD),
-    ]
+    script = [*[wire.envelope(404, "Not found.", [])] * 2, wire.envelope(400, message, []), wire.ok(PERIOD)]
     async with scripted(script) as (server, api):
         with pytest.raises(error):
             await api.stats.collect(Year(2024), tag="spring")

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import (
-    BadRequestError,
-    InvalidRequestError,
-    OutcomeUnknownError,
-    ServerError,
-)
+from slashtag import BadRequestError, InvalidRequestError, OutcomeUnknownError, ServerError
 from slashtag.sandbox import Fault
 from tests.resources.accounts import scripted, serving
 from tests.support import wire

@@ -23,22 +23,17 @@ def filled(urls: int, clicks: int, *, seed: int = 7, tags: int = 20) -> Store:
 @pytest.fixture(scope="module")
 def usual() -> Iterator[Store]:
     began = thread_time()
-    store = filled(5_000, 200_000)
+    store = filled(3_000, 100_000)
     took = thread_time() - began
-    print(f"5,000 links and 200,000 clicks made in {took:.2f} s of the processor")
-    assert took < 10  # 3 on a machine that does nothing else
+    print(f"3,000 links and 100,000 clicks made in {took:.2f} s of the processor")
+    assert took < 4  # 1.2 on a machine that does nothing else
     yield store
     store.close()
 
 
 def account(store: Store) -> tuple[object, ...]:
     try:
-        return (
-            store.links(),
-            store.tags(),
-            store.log(),
-            store.labels,
-        )
+        return (store.links(), store.tags(), store.log(), store.labels)
     finally:
         store.close()
 
@@ -76,16 +71,16 @@ def test_four_links_in_ten_have_no_click_and_most_months_of_the_others_neither(u
 
 def test_the_first_and_the_last_second_of_days_are_clicked(usual: Store) -> None:
     seconds = Counter(click[1] % 86_400 for click in usual.log())
-    assert min(seconds[0], seconds[86_399]) > 500
+    assert min(seconds[0], seconds[86_399]) > 250
 
 
 def test_slashtags_are_of_every_kind(usual: Store) -> None:
     links = usual.links()
     slashtags = Counter(link.slashtag for link in links)
     assert all(len(slashtag) <= 100 and "," not in slashtag for slashtag in slashtags)
-    assert sum(count > 1 for count in slashtags.values()) > 20
-    assert sum(slashtag.isdigit() for slashtag in slashtags) > 10
-    assert sum(not slashtag.isascii() for slashtag in slashtags) > 50
+    assert sum(count > 1 for count in slashtags.values()) > 12
+    assert sum(slashtag.isdigit() for slashtag in slashtags) > 6
+    assert sum(not slashtag.isascii() for slashtag in slashtags) > 30
     for awkward in "/?#% +&=":
         assert any(awkward in slashtag for slashtag in slashtags)
     assert 0.2 < sum(link.tag_id is None for link in links) / len(links) < 0.4

@@ -18,39 +18,6 @@ async def listed(call: Caller, **query: object) -> list[Any]:
     raise AssertionError
 
 
-async def test_an_item_bears_the_documented_fields_and_types() -> None:
-    async with serving() as call:
-        call.box.add_tag("t")
-        at = "2024-02-03 04:05:06"
-        tagged = call.box.add_url(
-            "a/ü", destination="https://d.example/x", tag="t", created_at=at, domain_id=1
-        )
-        call.box.add_url("b", created_at="2024-02-04", redirect_code=307)
-        call.box.add_click("a/ü", "2024-03-01", times=3)
-        bare, item = (await call.get("urls")).data["items"]
-        assert item == {
-            "id": tagged,
-            "destination": "https://d.example/x",
-            "hits": 3,
-            "redirectCode": "301",
-            "shortUrl": "https://go.example/a/ü",
-            "slashtag": "a/ü",
-            "createdAt": at,
-            "updatedAt": at,
-            "tagId": call.box.truth.tags()[0].id,
-        }
-        assert bare.keys() == item.keys() - {"tagId"}
-        assert (bare["redirectCode"], bare["hits"]) == ("307", 0)
-
-
-async def test_a_page_holds_50_items_latest_first_unless_asked_otherwise() -> None:
-    async with serving(urls=120) as call:
-        ids = [url.id for url in call.box.truth.urls()]
-        answer = (await call.get("urls")).data
-        assert (answer["page"], answer["pageSize"]) == (1, 50)
-        assert [item["id"] for item in answer["items"]] == ids[::-1][:50]
-
-
 @pytest.mark.parametrize(("orderby", "step"), [("date", 1), ("-date", -1)])
 async def test_pages_concatenate_to_the_account_in_order(orderby: str, step: int) -> None:
     async with serving(urls=120) as call:
@@ -139,17 +106,6 @@ async def test_every_documented_redirect_code_is_taken(code: int) -> None:
         call.box.add_url("a", redirect_code=301)
         await call.put("a", redirect_code=code, slashtag="x" * 100)
         assert call.box.truth.urls()[0].redirect_code == code
-
-
-async def test_an_unknown_slashtag_is_the_documented_404() -> None:
-    async with serving() as call:
-        answer = await call.put("nobody", destination="https://n.example")
-        assert answer.status == 404
-        assert answer.body == {
-            "status": 404,
-            "message": "Not found. URL with specified slashtag doesn't exist.",
-            "data": None,
-        }
 
 
 async def test_a_slashtag_on_several_domains_must_be_updated_by_id() -> None:

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import (
-    AsyncSession,
-    RequestTimeoutError,
-    RetryPolicy,
-    SlashtagError,
-)
+from slashtag import AsyncSession, RequestTimeoutError, RetryPolicy, SlashtagError
 from slashtag.sandbox import Fault, Sandbox
 
 from ..support import wire as wires

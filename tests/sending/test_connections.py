@@ -14,12 +14,7 @@ import aiohttp
 import pytest
 from benchmarks.chaos import rounds
 
-from slashtag import (
-    OutcomeUnknownError,
-    RequestTimeoutError,
-    RetryPolicy,
-    SessionClosedError,
-)
+from slashtag import OutcomeUnknownError, RequestTimeoutError, RetryPolicy, SessionClosedError
 
 from ..support import wire as wires
 from ..support.sending import OPERATIONS, PAGE, TAG, connect, get, post, put, until
@@ -128,12 +123,7 @@ async def test_the_end_of_a_connection_is_seen_where_select_has_no_poll(
 
 @pytest.mark.parametrize(
     "behind",
-    [
-        message(408, b""),
-        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
-        b"HTTP/1.1 200 OK\r\nX: ",
-        b"HT",
-    ],
+    [message(408, b""), b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", b"HTTP/1.1 200 OK\r\nX: ", b"HT"],
 )
 async def test_bytes_behind_an_answer_end_the_connection(behind: bytes) -> None:
     """Otherwise what follows them could be taken for the answer to the next request."""
@@ -167,10 +157,7 @@ async def test_interim_answers_are_skipped(code: int) -> None:
 @pytest.mark.parametrize("name", ["PUT", "rename", "POST"])
 async def test_a_write_that_lost_a_reused_connection_is_unknown(name: str) -> None:
     operation, data = OPERATIONS[name]
-    async with (
-        Wire(ok(data), answers_per_connection=1) as wire,
-        connect(wire, retry=ONCE) as session,
-    ):
+    async with Wire(ok(data), answers_per_connection=1) as wire, connect(wire, retry=ONCE) as session:
         await operation(session)
         with pytest.raises(OutcomeUnknownError):
             await operation(session)

@@ -12,13 +12,7 @@ import aiohttp
 import pytest
 from aiohttp.client_proto import ResponseHandler
 
-from slashtag import (
-    AsyncSession,
-    OutcomeUnknownError,
-    RetryPolicy,
-    TransportError,
-    UnexpectedResponseError,
-)
+from slashtag import AsyncSession, OutcomeUnknownError, RetryPolicy, TransportError, UnexpectedResponseError
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
 from slashtag._sending.fast_path import KEEP_ALIVE

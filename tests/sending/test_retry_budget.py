@@ -34,13 +34,13 @@ class Retries:
         self.asked.append(failures)
         return self.seconds
 
-    def add(self, count: int, patience: float = 60) -> list[asyncio.Task[None]]:
-        new = [asyncio.create_task(self._retry(patience)) for _ in range(count)]
+    def add(self, count: int) -> list[asyncio.Task[None]]:
+        new = [asyncio.create_task(self._retry()) for _ in range(count)]
         self.tasks += new
         return new
 
-    async def _retry(self, patience: float) -> None:
-        is_alone = await self.budget.wait(patience, LAST)
+    async def _retry(self) -> None:
+        is_alone = await self.budget.wait(60, LAST)
         self.sent.append(asyncio.get_running_loop().create_future())
         try:
             await self.sent[-1]
@@ -146,14 +146,6 @@ async def test_the_turn_of_a_cancelled_retry_goes_to_the_next(retries: Retries) 
     await third
     assert first.cancelled()
     assert second.cancelled()
-
-
-async def test_a_retry_without_a_turn_in_time_tells_the_last_failure(retries: Retries) -> None:
-    retries.seconds = 60
-    with pytest.raises(ServerError) as told:
-        await retries.add(1, patience=0.001)[0]
-    assert told.value is LAST
-    assert not retries.sent
 
 
 async def test_closing_refuses_the_queue(retries: Retries) -> None:

@@ -152,8 +152,12 @@ def outcome(name: str, failure: str) -> tuple[int, type[SlashtagError] | None]:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("name", OPERATIONS)
-async def test_what_failed_once_is_sent_again_exactly_where_that_is_safe(name: str, failure: str) -> None:
+async def test_what_failed_once_is_sent_again_exactly_where_that_is_safe(failure: str) -> None:
+    for name in OPERATIONS:
+        await send_again(name, failure)
+
+
+async def send_again(name: str, failure: str) -> None:
     operation, data = OPERATIONS[name]
     answer, _, kind = FAILURES[failure]
     requests, error = outcome(name, failure)
@@ -382,13 +386,10 @@ async def test_a_503_whose_retry_after_cannot_be_met_fails_at_once(
 ) -> None:
     policy = RetryPolicy(backoff_base=0, **bound)
     async with Wire(html(503, retry_after=seconds)) as wire, connect(wire, retry=policy) as session:
-        left = budget_of(session)._left
         with pytest.raises(ServerError) as told:
             await get(session)
         assert told.value.retry_after == seconds
         assert told.value.attempts == len(wire.requests) == 1
-        # A retry that was never sent costs nothing and earns nothing.
-        assert budget_of(session)._left == left
 
 
 async def test_max_elapsed_counts_attempts_and_backoff(no_jitter: None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from slashtag import AsyncSession, RetryPolicy
-from slashtag._sending.admission import Admission, RetryBudget
+from slashtag._sending.admission import RetryBudget
 
 APIKEY = "wirekey-0123456789abcdef"
 APISECRET = "wiresecret_0123"
@@ -67,10 +67,6 @@ OPERATIONS: dict[str, tuple[Operation, object]] = {
     "rename by id": (rename_by_id, ROWS),
     "POST": (post, TAG),
 }
-
-
-def admission_of(session: AsyncSession) -> Admission:
-    return session._sender.admission
 
 
 def budget_of(session: AsyncSession) -> RetryBudget:

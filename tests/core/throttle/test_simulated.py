@@ -124,6 +124,7 @@ class Quitters:
         self._throttle.failed(ticket, now, retry_after)
 
 
+@pytest.mark.unmeasured
 @examples(50)
 @given(servers(), st.integers(3, 9), st.integers(0, 2**32))
 def test_abandoned_requests_and_probes_hold_nobody_up(
@@ -185,14 +186,15 @@ def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float,
     """Law 10."""
     full = CONCURRENCY / MEAN
     paces = []
-    for seed in range(1, 21):
+    for seed in range(1, 8):
         server = Strays(Server(Random(seed)), share, told)
-        done = run(Throttle(CONCURRENCY), server, int(15 * full), seed, keep=True)
+        done = run(Throttle(CONCURRENCY), server, int(13.5 * full), seed, keep=True)
         paces.append(sum(10 <= sent < 13 for sent, _ in done.log) / (3 * full))
     assert median(paces) >= 0.9
     assert mean(paces) >= 0.75
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("requests", [400, 2000])
 @pytest.mark.parametrize("told", [None, 2.0])
 @pytest.mark.parametrize("share", [0.005, 0.1])
@@ -212,6 +214,7 @@ def test_stray_429s_cost_little_more_than_their_own_waits(
     assert least > 100  # of 700 requests/s: no learnt rate is far below what was accepted
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("scale", "requests", "told"), [(1, 2000, None), (1, 2000, 1.0), (1, 400, 2.0), (0.3, 1000, 1.0)]
 )
@@ -280,9 +283,9 @@ def test_without_its_limit_a_service_is_used_at_full_speed_within_a_minute(
     """Law 8."""
     lifted, full = 50.0, CONCURRENCY / MEAN
     throttle = Throttle(CONCURRENCY)
-    done = run(throttle, Lifted(limit(Random(2)), lifted), 60_000, 2, keep=True)
-    late = [sent for sent, _ in done.log if lifted + 60 <= sent < lifted + 70]
-    assert len(late) >= 0.9 * 10 * full or done.time < lifted + 70
+    done = run(throttle, Lifted(limit(Random(2)), lifted), int(63 * full), 2, keep=True)
+    late = [sent for sent, _ in done.log if lifted + 60 <= sent < lifted + 63]
+    assert len(late) >= 0.9 * 3 * full or done.time < lifted + 63
 
 
 @pytest.mark.parametrize("tick", [0.0, 0.001, 0.016])

@@ -399,6 +399,18 @@ def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(accepte
     assert throttle.state == state
 
 
+def test_a_quota_that_is_used_up_is_waited_for_and_holds_again() -> None:
+    throttle, now = with_quota()  # of 8, of which one was the probe
+    for _ in range(7):
+        now += 0.2
+        throttle.accepted(throttle.depart(now), now + 0.1)
+    throttle.rejected(throttle.depart(now + 0.2), now + 0.3)
+    ticket, later = probe(throttle, now + 0.3)
+    assert 50 < later - now < 61
+    throttle.accepted(ticket, later + 0.1)
+    assert throttle.state == QUOTA
+
+
 # -- the pace
 
 
@@ -456,6 +468,7 @@ def test_the_curve_stands_still_while_nothing_waits() -> None:
     assert pace.at(3600.0) == pytest.approx(before, rel=0.01)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dip", [0.1, 0.7])
 def test_from_a_slow_rate_to_full_speed_in_a_minute_without_429s(dip: float) -> None:
     """Law 8."""
