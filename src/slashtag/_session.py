@@ -110,7 +110,7 @@ class AsyncSession:
             )
         credentials = Credentials(apikey, apisecret)
         self._transport = Transport(base, credentials, http, via)
-        self._range_end = range_end
+        self._range_end: RangeEnd = range_end
         self._concurrency = _within_pool(concurrency, http)
         self._tasks = Tasks()
         self._is_view = False

@@ -102,7 +102,7 @@ class EachRun(Generic[R]):
         self._workers, self._ordered = workers, ordered
         #: Periods that end before this (epoch seconds) are over by every clock.
         self._over = now.timestamp() - SETTLING_SECONDS
-        self._range_end = range_end
+        self._range_end: RangeEnd = range_end
         has_tags = any(selector.tag is not None for selector in plan.selectors)
         self._infers = inferred and not has_tags and plan.query.answer_type is RangeAnswer
         width = len(plan.time_slices)

@@ -52,7 +52,7 @@ class Stats:
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
-        self._range_end = range_end
+        self._range_end: RangeEnd = range_end
         self._fetcher = StatsFetcher(sender, traits)
 
     def plan(

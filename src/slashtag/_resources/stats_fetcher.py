@@ -23,7 +23,7 @@ class ServiceTraits(Struct):
     """What answers have shown about the service, shared by all views of a session."""
 
     #: By stated path: whether the service answers on the path of the samples instead.
-    uses_sample_path: dict[str, bool] = field(default_factory=dict)
+    uses_sample_path: dict[str, bool] = field(default_factory=dict[str, bool])
     #: Whether all-time statistics failed, or contradict those of days.
     all_time_is_wrong: bool = False
     #: Whether the service counts what it is asked: the halves of a batch add up to it.
