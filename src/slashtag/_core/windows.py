@@ -216,15 +216,13 @@ def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) ->
     """Return the time slices of a date range."""
     # Cached for callers that repeat a range: splitting takes as long as a request. Not for other zones: a
     # tzinfo of the caller may change its mind, or have no hash.
-    split = _fixed_range_slices if isinstance(zone, timezone) else _range_slices
+    split = _range_slices if isinstance(zone, timezone) else _range_slices.__wrapped__
     return split(start, end, zone, range_end)
 
 
+@lru_cache(maxsize=64)
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
     return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
-
-
-_fixed_range_slices = lru_cache(maxsize=64)(_range_slices)
 
 
 def split_at(time_slice: TimeSlice, now: float, range_end: RangeEnd) -> tuple[TimeSlice | None, TimeSlice]:

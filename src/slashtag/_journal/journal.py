@@ -96,7 +96,7 @@ class Journal:
         if file.snapshot is None or self._closed.is_set() or call.anew or not self._max_age:
             return None
         # The statistics in the journal are of the slashtags that the links had then: links are listed anew.
-        if self._batches and _is_page(call):
+        if self._batches and "page" in dict(call.params):
             return None
         row = file.find(_request(call))
         if row is None or not row.body or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
@@ -207,10 +207,6 @@ def is_final(call: Call[Any], fetched: float, data: object = None) -> bool:
             return False
     has_ended = call.period_end is None or fetched > call.period_end + SETTLING_SECONDS
     return call.method == "GET" and call.replayable and has_ended
-
-
-def _is_page(call: Call[Any]) -> bool:
-    return bool(call.params) and call.params[0][0] == "page"
 
 
 def _request(call: Call[Any]) -> bytes:

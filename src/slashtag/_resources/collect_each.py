@@ -295,7 +295,12 @@ class EachRun(Generic[R]):
             try:
                 stats = await self._fetcher.fetch(call, window, is_result=False)
             except SlashtagError as error:
-                if is_unusable(error):
+                if (
+                    isinstance(error, UnexpectedResponseError)
+                    and error.status == 200
+                    and not error.repeatable
+                ):
+                    # No retry helps: a cache that cannot be passed has answered, say.
                     unusable.append(error)
                     search.is_additive = False
                     return
@@ -401,11 +406,6 @@ async def next_round(rounds: Rounds) -> Sequence[Question | Check]:
             return round_
         await asyncio.sleep(0)
     return []
-
-
-def is_unusable(error: SlashtagError) -> bool:
-    """Return whether no retry can make a 200 usable: a cache that cannot be passed has answered, say."""
-    return isinstance(error, UnexpectedResponseError) and error.status == 200 and not error.repeatable
 
 
 async def read_groups(selectors: AsyncGenerator[Selector], size: int) -> AsyncGenerator[Sequence[Selector]]:
