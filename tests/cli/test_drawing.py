@@ -29,7 +29,7 @@ def test_each_record_is_one_line_of_the_terminal(
     "command",
     [
         ("top", "2024-06"),
-        ("stats", "day", "2024-10-27", "--all", "--by", "hour", "--timezone", "Europe/Berlin"),
+        ("stats", "range", "2024-10-27", "--all", "--by", "hour", "--timezone", "Europe/Berlin"),
         ("stats", "country", "US", "2022..2025", "--all"),
         ("stats", "year", "2024", "--all"),
     ],

@@ -70,6 +70,5 @@ def test_other_days_are_wrong_usage(cli: Cli, box: Sandbox, command: list[str], 
 
 
 def test_a_day_is_named_too(cli: Cli, box: Sandbox) -> None:
-    ran = cli("stats", "day", "yesterday", "--all")
+    ran = cli("stats", "range", "yesterday", "--all")
     assert objects(ran.out)[0]["clicks"] == box.truth.range("2024-03-30", "2024-03-30").total_clicks
-    assert cli("stats", "day", "last-month", "--all").code == 2

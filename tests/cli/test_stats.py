@@ -105,7 +105,7 @@ def test_every_tag_is_counted_alone(cli: Cli, box: Sandbox) -> None:
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("command", [("range", "2024-10-26", "2024-10-27"), ("day", "2024-10-27")])
+@pytest.mark.parametrize("command", [("range", "2024-10-26", "2024-10-27"), ("range", "2024-10-27")])
 def test_hours_are_counted_and_their_cost_is_told_first(
     cli: Cli, box: Sandbox, command: tuple[str, ...]
 ) -> None:

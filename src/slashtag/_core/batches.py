@@ -120,6 +120,7 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
         if has_comma or "" in batch or "://" in joined:
             return None
         # An ASCII character encodes to at most 3 bytes, and so would a comma after the last.
+        # The cheap bound first.
         is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
         if is_long or 3 * len(max(batch, key=len)) > MAX_SLASHTAG_BYTES:
             return None

@@ -105,7 +105,7 @@ class PageCursor(Generic[T]):
         self._reading: Reading[T] = Reading(self._options, self.requested_size)
         self._is_read_again = False
         #: Ids of the items given so far: all that the first reading has seen, and new ones of later readings.
-        self._given = self._reading.seen
+        self._given = self._reading.seen  # the same set
         self._records = 0  # the most of any reading
         self._lacking = inf
         self._in_vain = 0
@@ -168,7 +168,8 @@ class PageCursor(Generic[T]):
             raise PaginationError(f"{given} items were found, but others may be missing: {why}")
         self._ends_once_complete = reading.only_insertions and not reading.problem
         if self._options.start_page == 1:
-            # Where the order of equal dates depends on the limits of a page, others may show other items.
+            # Where the order of equal dates depends on the limits of a page, pages one item shorter may show
+            # other items.
             # A whole reading of one page that is too short, twice: the service allows no longer ones.
             is_capped = self._in_vain > 1 and 0 < reading.records < self.requested_size
             self.requested_size = reading.records if is_capped else max(1, reading.told_size - 1)
@@ -190,7 +191,8 @@ class Reading(Generic[T]):
         self.records = 0
         #: What is wrong with a page, also with the second answer: the reading ends there.
         self.problem: str | None = None
-        #: Whether insertions of new records can explain all repeated items so far.
+        #: Whether insertions of new records can explain all repeated items so far: not in a listing that is
+        #: read oldest first.
         self.only_insertions = options.orderby != "date"
         #: The pageSize that pages tell: the number of items that a full one has.
         self.told_size = requested_size
@@ -252,12 +254,14 @@ class Reading(Generic[T]):
     def _problem(self, page: Page[T], ids: list[int], fresh: set[int]) -> str | None:
         """Return why the listing must be read again if the next answer for a page is the same."""
         number, is_behind, size = self.number, self._end < inf, page.page_size
+        # Of an empty page the service may tell that it has 0 items.
         if self._last and not is_behind and size != self.told_size and (ids or size):
             return f"page {number} has a pageSize of {size}, and those before it {self.told_size}"
         # An insertion moves some of the last items behind the end, but not to a page that confirms it.
         is_last = ids == self._last
         is_last |= self.only_insertions and number > self._end and ids == self._last[-len(ids) :]
         is_all = len(ids) >= len(self.seen)
+        # The last page may be given for any behind it, under its own number or the one requested.
         if not ids or (is_last and not is_all and page.page <= number):
             return None
         if page.page != number:

@@ -359,7 +359,7 @@ def make_plan(
 ) -> Plan[R_co]:
     """Resolve a query, split it along time, and combine each time slice with each selector."""
     zone = parse_zone(timezone)
-    # Without a zone, local times are not resolved but refused.
+    # Without a zone `localized` refuses local times.
     query = query.resolve(None if timezone is None else zone, now)
     selectors = tuple(selectors)
     slices = tuple(query.time_slices(zone, now, range_end))

@@ -65,7 +65,7 @@ async def collect(
 
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:
         """Send one request; return smaller ones if it failed and may be split."""
-        # Of half a batch: when it was split, as other halves may have failed since.
+        # Up to now, or for half of a batch until that was split: other halves may have failed since.
         before = state.failures if request.failures_before is None else request.failures_before
         try:
             running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
@@ -73,7 +73,7 @@ async def collect(
         except SlashtagError as error:
             if len(request.selector.keys) > 1 and state.may_split(error, before):
                 if state.total is not None:
-                    state.total += 1
+                    state.total += 1  # two steps instead of one
                 parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
                 return [plan.request(part, request.time_slice, state.failures) for part in parts]
             # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
@@ -154,6 +154,7 @@ class RunState:
             may_help = always or isinstance(error, ServerError | TransportError)
             if isinstance(error, RateLimitError) or not may_help or self._on_error is None or error.is_fatal:
                 return False
+        # Those of requests that were decided upon together count once.
         in_row = max(0, failures_before - self._failures_at_success) + 1
         self.failures = max(self.failures, self._failures_at_success + in_row)
         return in_row <= (MOST_REFUSALS if is_refusal(error) else MOST_FAILURES)

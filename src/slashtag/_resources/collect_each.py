@@ -112,7 +112,7 @@ class EachRun(Generic[R]):
         is_joint = self._infers or has_tags
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if is_joint else 1
         self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
-        #: Set once the group that was begun last has been delivered.
+        #: Set once the group that was begun last has been delivered; each group waits for the one before.
         self._delivered = asyncio.Event()
         self._delivered.set()
 
@@ -133,7 +133,7 @@ class EachRun(Generic[R]):
         if not await self._collect_months(group):
             infers, whole = self._may_infer, [(time_slice, selectors) for time_slice in plan.time_slices]
             await self._collect_parts(group, whole)
-            if infers and not self._may_infer:
+            if infers and not self._may_infer:  # what was found about the service meanwhile
                 await self._collect_parts(group, whole)
         self._tell(group, len(group.names))
         if self._ordered:
@@ -302,7 +302,7 @@ class EachRun(Generic[R]):
                 ):
                     # No retry helps: a cache that cannot be passed has answered, say.
                     unusable.append(error)
-                    search.is_additive = False
+                    search.is_usable = False
                     return
                 if not self._state.may_split(error, failures_before, always=True):
                     raise NoAnswersError(error) from None
@@ -327,7 +327,7 @@ class EachRun(Generic[R]):
                 await WorkerPool(round_[:few], ask, self._workers).run()
                 if any(question.answer is not None for question in round_[:few]):
                     await WorkerPool(round_[few:], ask, self._workers).run()
-                # At once, as it may fail.
+                # Before the next round: if nothing is answered, none is sent.
                 await self._ask_alone(group, time_slice, search.take_unresolved())
                 if search is not leader:
                     await group.has_verified.wait()
@@ -337,7 +337,7 @@ class EachRun(Generic[R]):
                 group.has_verified.set()
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
-        elif not search.is_additive:
+        elif not search.is_usable:
             if traits.is_additive:
                 traits.is_additive = False
                 self._fetcher.metrics.inconsistent += 1

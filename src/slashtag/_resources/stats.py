@@ -73,7 +73,7 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        state = RunState(query, None, None)
+        state = RunState(query, None, None)  # counts slashtags that cannot be requested
         selectors = select(keys, tag, tags, self._batcher(query, state))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=state.missing)

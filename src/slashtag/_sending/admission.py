@@ -317,7 +317,7 @@ class RetryBudget:
                 is_alone = self._left < 1
                 self._left = max(self._left - 1, 0.0)
                 if is_alone:
-                    turn.pop_all()
+                    turn.pop_all()  # `ended` lets the next one go on
                 return is_alone
         raise last
 

@@ -175,9 +175,9 @@ class FastPath:
         assert http.connector is not None
         self._connector = http.connector
         #: Passed to the connector for every connection: all requests go to one origin with the same headers,
-        #: among them the credentials.
-        self._origin = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
-        lines = [f"{name}: {value}\r\n" for name, value in self._origin.headers.items()]
+        #: among them the credentials, and Host, Accept-Encoding and User-Agent, which aiohttp adds.
+        self._template = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
+        lines = [f"{name}: {value}\r\n" for name, value in self._template.headers.items()]
         self._head = f" HTTP/1.1\r\n{''.join(lines)}"
         self._closed = False
 
@@ -221,11 +221,11 @@ class FastPath:
         return message.code, message.headers, body
 
     async def _connect(self) -> PooledConnection:
-        connection = await self._connector.connect(self._origin, [], NO_TIMEOUT)
+        connection = await self._connector.connect(self._template, [], NO_TIMEOUT)
         protocol, transport = connection.protocol, connection.transport
         if protocol is None or transport is None or transport.is_closing() or protocol.should_close:
             connection.close()
-            raise closed_too_early(self._origin.connection_key)
+            raise closed_too_early(self._template.connection_key)
         return PooledConnection(connection, protocol)
 
     def _take(self) -> PooledConnection | None:

@@ -292,6 +292,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
         if SessionOptions in groups.values():
             run = Run(make(SessionOptions))
         else:
+            # The defaults of the fields are typer's options, which have defaults of their own.
             defaults: list[Any] = [each.default for each in fields(SessionOptions)]
             run = Run(SessionOptions(*(option.default for option in defaults)))
         with run.running():

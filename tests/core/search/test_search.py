@@ -114,7 +114,7 @@ def test_every_result_is_the_truth(account: tuple[int, Table]) -> None:
     count, table = account
     run = Run(count, lambda keys, _: together(table, keys))
     assert run.results == table
-    assert run.search.is_additive
+    assert run.search.is_usable
     assert len(run.search.unresolved) == (count % KEYS == 1)
 
 
@@ -163,7 +163,7 @@ def test_requests_that_fail_contradict_nothing(seed: int) -> None:
         return None if is_past_caches and chance.random() < 0.8 else together(table, keys)
 
     run = Run(40, service)
-    assert run.search.is_additive
+    assert run.search.is_usable
     assert run.results == table
 
 
@@ -350,7 +350,7 @@ def test_a_service_that_counts_fewer_keys_than_it_is_asked_has_each_asked_alone(
 ) -> None:
     table = table_of((key, (n % 2,)) for key, number in enumerate(clicks) for n in range(number))
     run = Run(len(clicks), lambda keys, _: together(table, keys[:most]))
-    assert not run.search.is_additive
+    assert not run.search.is_usable
     assert run.results == table
 
 

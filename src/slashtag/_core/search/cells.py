@@ -33,7 +33,8 @@ class Cell:
         self.origin: Cell = parent.origin if parent else origin or self
         self.requests = 0
         self.halves: tuple[Cell, ...] = ()
-        self.is_first = parent is not None and not parent.halves
+        #: Whether it is the first half of another cell.
+        self.is_first = parent is not None and units[0] == parent.units[0]
         #: Its counts, as numbers of the bounds; others are 0.
         self.numbers: dict[Label, int] = {}
         #: What it was asked in, but for questions whose answers contradicted others.
@@ -66,8 +67,7 @@ class Cell:
         """State that the halves add up to the cell, and in each half every dimension to the total."""
         if not self.halves:
             first, second = halves(self.units)
-            self.halves = (Cell(first, self),)
-            self.halves += (Cell(second, self),)
+            self.halves = (Cell(first, self), Cell(second, self))
         for half in self.halves:
             half.numbers = {}
         # The total first: other counts are compared with it.

@@ -153,7 +153,7 @@ def checks_of(roots: Sequence[Cell], counts: dict[Unit, Answer]) -> Generator[Pa
     """
     counted: dict[tuple[int, frozenset[str]], list[Member]] = {}
     empties: list[list[Member]] = []
-    # Totals alone hide more errors than labels do.
+    # Totals alone hide more errors than labels do: then there are twice as many checks.
     labels = {label for root in roots for label in root.answer or ()}
     is_poor = len(labels) <= 1 + len({dimension for dimension, _ in labels} - {""})
     for root in roots:
@@ -183,7 +183,7 @@ def checks_of(roots: Sequence[Cell], counts: dict[Unit, Answer]) -> Generator[Pa
 
 
 def _spread(members: Sequence[Member], nth: int) -> Iterator[Check]:
-    """Yield checks of units, each unit in two or more."""
+    """Yield checks of units, each unit in two or more; by another `nth` the same units in other checks."""
     if not members:
         return
     # Units of different batches are told apart too, unless there are many.

@@ -28,14 +28,15 @@ from .bounds import Bounds, Pause
 from .cells import TOTAL, Answer, Cell, Question, Unit, confusion, difference, is_sound
 from .confirmation import Check, Confirmation, checks_of
 
-#: Most ways in which clicks may be confused between the cells of a request, and if a round has only a few.
+#: Most ways in which clicks may be confused between the cells of a request; of cells that were asked before,
+#: in a round of fewer than FEW_REQUESTS.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
 #: A round of fewer requests also has some that only repeat cells.
 FEW_REQUESTS = 4
 #: Times to ask halves of a batch that do not add up to it.
 TRIES = 3
-#: A batch with so many counts a unit, or more, is asked unit by unit: no request can tell two of them apart.
-#: With few others to be asked with, that takes fewer requests already at this share of the number of keys.
+#: A batch with so many clicks a unit, or more, is asked unit by unit: no request can tell two of them apart.
+#: That takes fewer requests already from this share of the keys on that are in batches with clicks.
 DENSE, DENSE_SHARE = 20, 1 / 16
 
 Rounds = Iterator[Sequence[Question] | Sequence[Check] | Pause]
@@ -53,8 +54,9 @@ class Search:
         self.results: dict[str, Answer] = {}
         #: Keys that must be asked alone.
         self.unresolved: list[str] = []
-        #: False if answers contradict each other repeatedly: the service does not count what it is asked.
-        self.is_additive = True
+        #: False ends the search: answers contradict each other repeatedly, so the service does not count what
+        #: it is asked, or the caller cannot use them.
+        self.is_usable = True
         #: Whether the halves of a batch are known to add up to it; another search may have found that.
         self.is_verified = False
         self._few = few
@@ -77,7 +79,7 @@ class Search:
     def rounds(self) -> Rounds:
         """Yield the questions of each round, to be answered before the next, or `()`: a pause."""
         yield from self._ask_roots([Question(root) for root in self._roots])
-        while self.is_additive:
+        while self.is_usable:
             for root in filter(_is_costly, self._roots):
                 self._suspect(root)
             if self._suspects:
@@ -85,7 +87,8 @@ class Search:
             yield from self._split()
             if self._suspects:
                 continue
-            questions = [Question(cell) for cell in self._cells if self._is_asked_alone(cell)]
+            doubted = [cell for cell in self._cells if cell.contradictions > 1 and cell.is_first]
+            questions = [Question(cell) for cell in doubted if not cell.is_exact(self._bounds)]
             pair = [] if self.is_verified else self._pair()
             questions += pair
             yield from self._pack(questions)
@@ -139,7 +142,7 @@ class Search:
             self._suspects.append(root)
             if answer is not None:
                 # Its halves are no better: ask its keys alone.
-                root.origin.requests += 2 * len(root.origin.keys)
+                root.origin.requests += 2 * len(root.origin.keys)  # see `_is_costly`
 
     def _split(self) -> Iterator[Pause]:
         """Halve each cell that surely has counts, even before all of them are known."""
@@ -156,9 +159,6 @@ class Search:
                 self._empty.append(cell)
             yield ()
         self._cells = cells
-
-    def _is_asked_alone(self, cell: Cell) -> bool:
-        return cell.contradictions > 1 and cell.is_first and not cell.is_exact(self._bounds)
 
     def _pair(self) -> list[Question]:
         """Return questions for both halves of the batch with most counts."""
@@ -181,7 +181,7 @@ class Search:
             again = Question(pair[0].cells[0].root)
             yield from self._ask([again, *pair])
             whole = again.answer
-        self.is_additive = False
+        self.is_usable = False
 
     def _pack(self, questions: list[Question]) -> Iterator[Pause]:
         """Add questions for first halves, each with cells whose counts are unlikely to be confused.
@@ -245,8 +245,8 @@ class Search:
         checks = yield from checks_of([root for root in self._roots if root.halves], counts)
         confirmation = Confirmation(counts, self._facts)
         yield from confirmation.rounds(checks, len(everything) // 3)
-        self.is_additive &= confirmation.is_consistent
-        if not self.is_additive or confirmation.has_given_up:
+        self.is_usable &= confirmation.is_consistent
+        if not self.is_usable or confirmation.has_given_up:
             self.unresolved += everything
             return
         self.unresolved += [key for unit in confirmation.unresolved for key in unit]

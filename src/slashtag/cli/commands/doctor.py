@@ -1,6 +1,6 @@
 """`slashtag doctor`: how the service behaves where its document leaves it open.
 
-What the click history does not show is "unknown". Only GETs are sent, one after the other.
+What the click history does not show is "unknown". Only GETs are sent.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -53,8 +53,7 @@ async def diagnose(
 ) -> None:
     """Find out how the service behaves where its document leaves it open, and which options to use.
 
-    Sends about 40 read requests, one after the other. Exit code 1 if the credentials are refused, 3 if a
-    check failed.
+    Sends about 40 read requests. Exit code 1 if the credentials are refused, 3 if a check failed.
     """
     chosen = [key.strip() for key in (keys or "").split(",") if key.strip()]
     async with run.session() as session:

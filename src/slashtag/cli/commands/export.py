@@ -77,7 +77,7 @@ async def clicks(
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
     resolved = period.resolve(selection.timezone)
-    # Not if the days were given as such.
+    # Only where the days follow from what was given, such as last-month.
     if resolved.text != f"{period.start} to {period.end}":
         run.say(f"clicks of {resolved.text}")
     if by == "tag":
@@ -87,7 +87,7 @@ async def clicks(
         selected = await selection.resolve(run, session, progress)
         return await export_clicks(
             session,
-            resolved.whole,  # it leaves out the days after today
+            resolved.whole,  # export_clicks leaves out the days after today
             writer,
             keys=selected.keys,
             tags=selected.tags,

@@ -13,7 +13,6 @@ from ... import (
     AsyncSession,
     CountryGeo,
     DateRange,
-    Day,
     GeoStats,
     InvalidRequestError,
     PeriodStats,
@@ -58,23 +57,6 @@ async def stats_range(
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     resolved = period.resolve(selection.timezone)
     await _answer(resolved.so_far, resolved.text, selection, run, output)
-
-
-@app.command("day")
-@command
-async def stats_day(
-    selection: SelectionOptions,
-    run: Run,
-    output: StatsOptions,
-    day: str = Argument(metavar="DATE", help="The day: YYYY-MM-DD, today or yesterday."),
-) -> None:
-    """Count the clicks of one day, with the same dimensions as `range`."""
-    resolved = PeriodArguments(day, None).resolve(selection.timezone)
-    start, end = resolved.whole.bounds
-    if start != end:
-        raise InvalidRequestError(f"{day} is more than one day: ask with `stats range`")
-    query = resolved.whole if output.by == "hour" else Day(start)
-    await _answer(query, resolved.text, selection, run, output)
 
 
 @app.command("year")
