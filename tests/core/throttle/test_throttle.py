@@ -21,12 +21,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.pace import COMPANY, EARLY, FLOOR, LATE, RISE, SLOW, Pace, Ticket
+from slashtag._core.throttle.pace import COMPANY, EARLY, FLOOR, LATE, RISE, SLOW, SOON, Pace, Ticket
 from slashtag._core.throttle.throttle import (
     ALONE,
     BELIEVED,
     CLUSTER,
     GROWTH,
+    LONG,
     LONGEST,
     OPEN,
     PACED,
@@ -74,6 +75,16 @@ def probe(throttle: Throttle, now: float, previous: Ticket | None = None) -> tup
     at = max(now, throttle.ready_at(now))
     assert at < inf
     return throttle.depart(at, previous), at
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0.8 * LONG, PACED), (1.2 * LONG, QUOTA)])
+def test_a_limit_exhausted_for_long_is_a_quota_for_each_window(seconds: float, state: str) -> None:
+    throttle, now = quiet(accepted=8), 10.2
+    while throttle.state == PROBING:
+        ticket, now = probe(throttle, now)
+        (throttle.accepted if now - 10.0 > seconds else throttle.rejected)(ticket, now + 0.1)
+        now += 0.1
+    assert throttle.state == state
 
 
 def with_quota() -> tuple[Throttle, float]:
@@ -336,7 +347,47 @@ def test_what_a_call_did_that_proves_refused_is_no_strike_against_a_cap_in_fligh
             throttle.accepted(passing, now + 0.3)
         throttle.rejected(throttle.depart(now + 0.4, ticket), now + 0.5)
     assert (throttle.state, throttle.learned_rate) == (OPEN, None)
+    for _ in range(4):  # a place for each that is accepted
+        now += 1.0
+        for passing in fill(throttle, now):
+            throttle.accepted(passing, now + 0.1)
     assert len(fill(throttle, now + 5.0)) >= 8
+
+
+def suspected() -> tuple[Throttle, float]:
+    """Return a throttle that suspects a cap of 11 in flight, with nothing in flight, and the time."""
+    throttle, tickets = exhausted()
+    for ticket in tickets:
+        throttle.accepted(ticket, 10.15)
+    ticket, now = probe(throttle, 10.2)
+    throttle.accepted(ticket, now + 0.1)
+    for _ in range(4):
+        now += 0.2
+        for passing in fill(throttle, now):
+            throttle.accepted(passing, now + 0.1)
+    return throttle, now + 0.1
+
+
+@pytest.mark.parametrize("load", [1, 2, 5])
+def test_a_strike_leaves_fewer_in_flight_than_it_met(load: int) -> None:
+    throttle, now = suspected()
+    tickets = [throttle.depart(now) for _ in range(load)]
+    throttle.rejected(tickets.pop(), now + 0.1)
+    for ticket in tickets:
+        throttle.failed(ticket, now + 0.1)
+    assert len(fill(throttle, now + 0.5)) == max(load - 1, 1)
+
+
+def test_a_call_strikes_once() -> None:
+    """It may be refused, although nothing sent after its 429s has been accepted yet."""
+    throttle, now = suspected()
+    ticket = throttle.depart(now)
+    for _ in range(STRIKES + 1):
+        throttle.rejected(ticket, now + 0.1)
+        now += 0.2
+        throttle.depart(now, ticket)
+    assert ticket.refusals == 0
+    assert throttle.state == OPEN
 
 
 def test_a_first_probe_accepted_suspects_a_cap_in_flight() -> None:
@@ -500,11 +551,19 @@ def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_
                 pace.rejected(ticket, counts=True)
         needed.append((number - 100) / 10)
         pace.restart(number, 30.0)
-        for lost in range(1, 41):  # without pacing every request is answered 429
-            pace.rejected(Ticket(30.1, number + lost, 1, inf), counts=True)
-        pace.restart(number + 40, 30.2)
+        pace.restart(number + SOON - 1, 30.2, exhausted=True)
         assert pace.known == 0
     assert needed == [3, 6, 12]
+
+
+@pytest.mark.parametrize(("requests", "exhausted"), [(SOON, True), (SOON - 1, False)])
+def test_a_share_of_429s_is_kept_unless_the_limit_is_exhausted_soon(requests: int, exhausted: bool) -> None:
+    """Law 10: of so many requests some 429s in a row are chance."""
+    pace = Pace(1.0)
+    pace.restart(100, 10.0)
+    pace.known = 0.1
+    pace.restart(100 + requests, 20.0, exhausted=exhausted)
+    assert pace.known == 0.1
 
 
 @pytest.mark.parametrize("accepted", [True, False])
@@ -557,6 +616,17 @@ def test_no_correction_keeps_what_was_accepted_long_before() -> None:
         pace.start(at, pace.resume(Ticket(at, number, 1), 100.0, at), at)
     pace.correct(Ticket(12.0, 240, 1))
     assert pace.proven == pytest.approx(60)
+
+
+def test_the_first_correction_stays_near_what_was_accepted() -> None:
+    """The curve before it, of a rate that may be a burst's, tells little of the limit; later ones do."""
+    pace, rates = Pace(1.0), []
+    pace.start(10.0, pace.enter(Ticket(10.0, 100, 1), 100.0), 10.0)
+    for at in (12.0, 20.0):
+        curve = pace.correct(Ticket(at, pace.marked + int(20 * (at - 10)), 1))
+        rates.append(curve[0] / pace.proven)
+        pace.start(at, (50.0, *curve[1:]), at)
+    assert rates[0] < 1.2 < rates[1]
 
 
 @given(rate=st.floats(1, 500), count=st.integers(25, 400), lost=st.integers(0, 4))

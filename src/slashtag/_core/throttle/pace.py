@@ -17,6 +17,7 @@ RISE = 20  # requests that a session adds, whatever its rate: sessions that shar
 COMPANY = 4  # corrections, at first and after an early one, in which others may share the limit
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
 FALLEN = 0.8  # of the accepted rate: below it the limit is another, and refused calls are counted anew
+SOON = 200  # requests, unpaced, after which no limit is exhausted if 429s occur at any pace
 MOST = 0.3  # share of 429s that may occur at any pace
 
 # rate, dip under it, seconds until the curve is back at it, and by what it rises from there
@@ -145,9 +146,9 @@ class Pace:
                 break
         return max(passed, 1) / max(ticket.sent - sent, FLOOR)
 
-    def restart(self, number: int, sent: float) -> None:
-        """Measure from this request on; forget a share of 429s that proved to be due to other sessions."""
-        if self.known and self._weight > min(MOST, 3 * self.known) * (number - self.marked):
+    def restart(self, number: int, sent: float, *, exhausted: bool = False) -> None:
+        """Measure from this request on; a limit exhausted soon after a share was learnt disproves that."""
+        if exhausted and self.known and number - self.marked < SOON:
             self.known, self._needed = 0.0, 2 * self._needed
         self._marks.clear()
         self._mark(number, sent)
@@ -168,9 +169,12 @@ class Pace:
 
     def resume(self, ticket: Ticket, low: float, exceeded_at: float, early: int = 0) -> Curve:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
-        self._early, high = early, self.at(exceeded_at)
-        self._company = COMPANY if early else max(0, self._company - 1)
+        high = self.at(exceeded_at)
         low = min(low, high)
+        if self._early < 0:  # the first rate may be that of a burst
+            high = min(high, 2 * low)
+        self._early = early
+        self._company = COMPANY if early else max(0, self._company - 1)
         self._mark(ticket.number, ticket.sent)
         if low < FALLEN * self.proven:
             self._below = self._strays = 0
