@@ -33,7 +33,6 @@ from slashtag import (
     TransportError,
     UnexpectedResponseError,
 )
-
 from slashtag._sending.admission import Admission
 
 from ..support import wire as wires

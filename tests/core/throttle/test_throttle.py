@@ -572,14 +572,14 @@ def test_only_429s_of_calls_not_accepted_since_are_tolerated_at_a_pace(accepted:
     pace = Pace(1.0)
     pace.enter(Ticket(10.0, 100, 1), 100.0)
     for number in range(101, 181):
-        ticket = Ticket(10.0 + (number - 100) / 95, number, 1, 95.0)
+        ticket = Ticket(10.0 + (number - 100) / 85, number, 1, 85.0)
         if number % 20:
             pace.accepted(ticket)
             continue
         pace.rejected(ticket, counts=True)
         if accepted:
             pace.accepted(ticket)
-    assert pace.excessive(Ticket(11.0, 181, 1, 95.0)) is accepted
+    assert pace.excessive(Ticket(11.0, 181, 1, 85.0)) is accepted
 
 
 def corrected(rate: float, late: int) -> Pace:

@@ -26,25 +26,18 @@ Curve = tuple[float, float, float, float]
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One call: its request in flight, and the 429s that it met.
-
-    `rejects`: all of them. `refusals`: those before which a request sent after the last one was accepted.
-    """
+    """One call: its request in flight, and the 429s that it met."""
 
     sent: float = 0.0
     number: int = 0  # of the request in the session
     load: int = 0  # requests in flight, with this one, without those of refused calls
     pace: float = inf  # requests a second at which it departed; inf in the first SETTLE of a curve
     beside: bool = False  # sent while the call was known to be refused, and no probe
-    rejects: int = 0
-    refusals: int = 0
-    strays: int = 0  # 429s at a pace that was accepted before, until it is accepted
+    rejects: int = 0  # all of its 429s
+    refusals: int = 0  # those before which a request sent after its previous 429 was accepted
+    strays: int = 0  # 429s at a pace well under what was accepted before, until it is accepted
     first: float = inf  # time of its first 429
     last: float = inf  # time of its last one
-
-    def depart(self, sent: float, number: int, load: int, pace: float, beside: bool) -> None:
-        """Send a request of the call."""
-        self.sent, self.number, self.load, self.pace, self.beside = sent, number, load, pace, beside
 
     @property
     def is_refused(self) -> bool:
@@ -74,8 +67,8 @@ class Pace:
         self._needed = 3  # 429s that teach it; twice as many each time they were due to others
         self._early = 0  # consecutive corrections before the curve was back at its rate
         self._company = COMPANY  # corrections until the session takes the limit for its own
-        self._below = self._strays = 0  # answers at a pace under `proven`; 429s, to calls not accepted since
         self._slow = self._slow_lost = 0  # answers at a pace well under `proven`, and 429s
+        self._strays = 0  # of these 429s, those of calls that have not been accepted since
         # number of the request at the last mark; 429s; those since the mark that count
         self.marked, self._lost, self._weight = 0, 0, 0.0
         self._marks: deque[tuple[int, float, int]] = deque([(0, 0.0, 0)], maxlen=8)
@@ -113,14 +106,12 @@ class Pace:
         self._judge(ticket, counts)
 
     def _judge(self, ticket: Ticket, lost: int) -> None:
-        """Count an answer, and whether it was a 429, at a pace under what was accepted before."""
-        if ticket.pace < self.proven:
-            self._below += 1
-            self._strays += lost
-            ticket.strays += lost
+        """Count an answer, and whether it was a 429, at a pace well under what was accepted before."""
         if ticket.pace < 0.9 * self.proven:
             self._slow += 1
             self._slow_lost += lost
+            self._strays += lost
+            ticket.strays += lost
 
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
@@ -133,7 +124,7 @@ class Pace:
     def excessive(self, ticket: Ticket) -> bool:
         """Return whether there were more 429s since the last correction than occur at any pace."""
         count, seconds = ticket.number - self.marked, ticket.sent - self._marks[-1][1]
-        strays = max(1.2 * self.known, min(MOST, 2 * self._strays / (self._below + SAMPLE))) * count
+        strays = max(1.2 * self.known, min(MOST, 2 * self._strays / (self._slow + SAMPLE))) * count
         enough = seconds >= BRIEF if count >= SAMPLE else seconds >= SLOW and ticket.pace < inf
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
@@ -177,7 +168,7 @@ class Pace:
         self._company = COMPANY if early else max(0, self._company - 1)
         self._mark(ticket.number, ticket.sent)
         if low < FALLEN * self.proven:
-            self._below = self._strays = 0
+            self._strays = 0
         self.proven = low
         rate = low**0.75 * high**0.25
         time = min(max((30 if self._company else 50) / rate, QUICK), SLOW)

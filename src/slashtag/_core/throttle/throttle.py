@@ -1,8 +1,8 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
-A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. Such a
-429 says nothing of other calls, unless it answers the probe. The call waits by itself, twice as long each
-time; once it was refused twice it is sent beside the others: it takes no place under the cap.
+A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. It
+waits by itself, twice as long each time. Once it was refused twice it is sent beside the others: it takes no
+place under the cap and waits for no pace.
 
 state       may depart                         isolated 429             429s in a row     accepted
 open        in flight < cap,                   at full concurrency and  probing           cap + 1/4
@@ -14,20 +14,18 @@ paced       when due                           excessive: correct rate  probing,
 quota       in flight < cap, which is 1 once   budget + 1, but probing  probing           cap + 1
             no budget is left                  once none is left
 
-These are 429s of calls that are not refused; one of a refused call changes none of it but budget + 1, unless
-it was sent beside. A strike is taken back if its call is refused later.
+In a row are those of different calls. A 429 of a refused call, unless it answers the probe, does nothing but
+take a strike of that call back, and give its own place in the budget back if it was not sent beside.
 
-An accepted probe chooses by what the limit did. Exhausted for 8 s: a quota for each window, from then on and
-measured anew in each. Open within 1.5 s: a cap in flight, unless three strikes refuted that, or a probe was
-answered 429 with nothing else in flight, as no cap does. Else: paced, at what was accepted since the limit
-opened. A 503 with Retry-After is a pause; other failures say nothing of the limit. With a rate given by the
+An accepted probe chooses by what the limit did. Exhausted for 8 s: a quota for each window, measured anew in
+each. Open within 1.5 s: a cap in flight, unless three strikes refuted that, or a probe was answered 429 with
+nothing else in flight. Else: paced, at what was accepted since the limit opened. With a rate given by the
 user nothing is learnt: paced, or probing.
 
-If 429s go on at a pace well under a rate that was accepted, the rate does not cause them. Their share is
-learnt, and the session is open again; only a larger share leads to pacing. If the limit is exhausted soon
-after, it did cause them: a burst or other sessions had used it. Then the share is forgotten, and twice as
-many 429s are needed to learn one again. While a call that was answered 429 at a pace has not been accepted
-since, it may be refused: twice the share of such 429s is no reason to cut the rate.
+If 429s go on at a pace well under a rate that was accepted, the rate does not cause them: their share is
+learnt, the session is open again, and only a larger share leads to pacing. If the limit is exhausted soon
+after, it did cause them: the share is forgotten, and twice as many 429s are needed to learn one again. A 429
+of a call that was not accepted since may be that of a refused one: twice the share of such cuts no rate.
 """
 
 from collections.abc import Callable
@@ -128,8 +126,10 @@ class Throttle:
         ticket = previous or Ticket()
         beside = ticket.is_refused and self.state != PROBING
         self._beside += beside
-        pace = self._pace.depart(now) if self.state == PACED and (self._is_given or not beside) else inf
-        ticket.depart(now, self._number, self.in_flight - self._beside, pace, beside)
+        ticket.sent, ticket.number, ticket.beside = now, self._number, beside
+        ticket.load = self.in_flight - self._beside
+        paced = self.state == PACED and (self._is_given or not beside)
+        ticket.pace = self._pace.depart(now) if paced else inf
         if self.state == PROBING:
             self._probe = ticket
             self._pause(now + FLOOR)
