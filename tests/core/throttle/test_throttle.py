@@ -534,6 +534,22 @@ def test_a_share_of_429s_at_any_pace_is_learnt_and_then_excessive_no_more(every:
     assert verdicts[-1] == (False, False)
 
 
+@pytest.mark.parametrize(("low", "learnt"), [(88.0, True), (75.0, False)])
+def test_a_share_is_learnt_while_it_cuts_the_rate_little_by_little(low: float, learnt: bool) -> None:
+    """Law 10: a limit that halves is another one, at which nothing is known yet."""
+    pace = Pace(1.0)
+    for rate in (100.0, 100.0, low):
+        pace.start(0.0, pace.resume(Ticket(0.0, 100, 1), rate, pace.time), 0.0)
+        pace.rate = rate
+    for number in range(101, 201):
+        ticket = Ticket(10.0, number, 1, 0.97 * low)
+        if number % 10:
+            pace.accepted(ticket)
+        else:
+            pace.rejected(ticket, counts=True)
+    assert pace.learnt() is learnt
+
+
 def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_as_many_429s() -> None:
     """Law 11."""
     pace = Pace(1.0)
@@ -545,11 +561,11 @@ def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_
             number += 1
             assert number < 1000
             ticket = Ticket(10.0 + (number - 100) / 50, number, 1, 50.0)
-            if number % 10:
+            if number % 20:
                 pace.accepted(ticket)
             else:
                 pace.rejected(ticket, counts=True)
-        needed.append((number - 100) / 10)
+        needed.append((number - 100) / 20)
         pace.restart(number, 30.0)
         pace.restart(number + SOON - 1, 30.2, exhausted=True)
         assert pace.known == 0

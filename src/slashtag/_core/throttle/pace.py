@@ -16,7 +16,7 @@ QUICK, SLOW = 2.5, 7.2  # seconds at least, at most, until the curve is back at 
 RISE = 20  # requests that a session adds, whatever its rate: sessions that share a limit become equal
 COMPANY = 4  # corrections, at first and after an early one, in which others may share the limit
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
-FALLEN = 0.8  # of the accepted rate: below it the limit is another, and refused calls are counted anew
+FALLEN = 0.8  # of the accepted rate: below it the limit is another, and 429s are counted anew
 SOON = 200  # requests, unpaced, after which no limit is exhausted if 429s occur at any pace
 MOST = 0.3  # share of 429s that may occur at any pace
 
@@ -62,12 +62,12 @@ class Pace:
 
     def __init__(self, rate: float) -> None:
         self.rate, self.dip, self.rise, self.time, self.since, self.due = rate, 0.0, 0.0, 1.0, 0.0, 0.0
-        self.proven = 0.0  # rate that was accepted before the last correction
+        self.proven = self._reference = 0.0  # accepted before the last correction; before the last but one
         self.known = 0.0  # share of 429s that was learnt to occur at any pace
         self._needed = 3  # 429s that teach it; twice as many each time they were due to others
         self._early = 0  # consecutive corrections before the curve was back at its rate
         self._company = COMPANY  # corrections until the session takes the limit for its own
-        self._slow = self._slow_lost = 0  # answers at a pace well under `proven`, and 429s
+        self._slow = self._slow_lost = 0  # answers at a pace well under `_reference`, and 429s
         self._strays = 0  # of these 429s, those of calls that have not been accepted since
         # number of the request at the last mark; 429s; those since the mark that count
         self.marked, self._lost, self._weight = 0, 0, 0.0
@@ -107,7 +107,7 @@ class Pace:
 
     def _judge(self, ticket: Ticket, lost: int) -> None:
         """Count an answer, and whether it was a 429, at a pace well under what was accepted before."""
-        if ticket.pace < 0.9 * self.proven:
+        if ticket.pace < 0.9 * self._reference:
             self._slow += 1
             self._slow_lost += lost
             self._strays += lost
@@ -116,7 +116,7 @@ class Pace:
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
         share = self._slow_lost / (self._slow + SAMPLE)
-        enough = self._slow >= SAMPLE and self._needed <= self._slow_lost <= MOST * self._slow
+        enough = self._slow >= 2 * SAMPLE and self._needed <= self._slow_lost <= MOST * self._slow
         if learnt := enough and share > 1.5 * self.known:
             self.known, self._weight = share, 0.0
         return learnt
@@ -146,7 +146,7 @@ class Pace:
 
     def enter(self, ticket: Ticket, rate: float) -> Curve:
         """Return the first curve, at a rate measured without pacing: it may be that of a burst."""
-        self.proven = rate
+        self.proven = self._reference = rate
         self._early = -1
         self._slow = self._slow_lost = 0
         self.restart(ticket.number, ticket.sent)
@@ -162,7 +162,9 @@ class Pace:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
         high = self.at(exceeded_at)
         low = min(low, high)
-        if self._early < 0:  # the first rate may be that of a burst
+        is_same = self._early >= 0 and low >= FALLEN * self.proven  # limit: the first may be a burst's rate
+        self._reference = max(low, self.proven) if is_same else low
+        if self._early < 0:
             high = min(high, 2 * low)
         self._early = early
         self._company = COMPANY if early else max(0, self._company - 1)

@@ -19,8 +19,7 @@ take a strike of that call back, and give its own place in the budget back if it
 
 An accepted probe chooses by what the limit did. Exhausted for 8 s: a quota for each window, measured anew in
 each. Open within 1.5 s: a cap in flight, unless three strikes refuted that, or a probe was answered 429 with
-nothing else in flight. Else: paced, at what was accepted since the limit opened. With a rate given by the
-user nothing is learnt: paced, or probing.
+nothing else in flight. Else: paced, at what was accepted since it opened. A rate that is given never changes.
 
 If 429s go on at a pace well under a rate that was accepted, the rate does not cause them: their share is
 learnt, the session is open again, and only a larger share leads to pacing. If the limit is exhausted soon
