@@ -21,7 +21,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.pace import COMPANY, EARLY, FLOOR, LATE, RISE, SLOW, SOON, Pace, Ticket
+from slashtag._core.throttle.pace import COMPANY, EARLY, FLOOR, LATE, RISE, SAMPLE, SLOW, SOON, Pace, Ticket
 from slashtag._core.throttle.throttle import (
     ALONE,
     BELIEVED,
@@ -77,7 +77,7 @@ def probe(throttle: Throttle, now: float, previous: Ticket | None = None) -> tup
     return throttle.depart(at, previous), at
 
 
-@pytest.mark.parametrize(("seconds", "state"), [(0.8 * LONG, PACED), (1.2 * LONG, QUOTA)])
+@pytest.mark.parametrize(("seconds", "state"), [(0.6 * LONG, PACED), (LONG, QUOTA)])
 def test_a_limit_exhausted_for_long_is_a_quota_for_each_window(seconds: float, state: str) -> None:
     throttle, now = quiet(accepted=8), 10.2
     while throttle.state == PROBING:
@@ -333,27 +333,6 @@ def test_each_accepted_request_adds_a_part_of_a_place_in_flight() -> None:
     assert len(fill(throttle, 10.1)) == START + int(START * GROWTH)
 
 
-def test_what_a_call_did_that_proves_refused_is_no_strike_against_a_cap_in_flight() -> None:
-    throttle, tickets = exhausted()
-    for ticket in tickets:
-        throttle.accepted(ticket, 10.15)
-    ticket, now = probe(throttle, 10.2)
-    throttle.accepted(ticket, now + 0.1)
-    for _ in range(STRIKES):  # each at a load that is safe
-        now += 5.0
-        ticket = throttle.depart(now)
-        throttle.rejected(ticket, now + 0.1)
-        for passing in fill(throttle, now + 0.2):
-            throttle.accepted(passing, now + 0.3)
-        throttle.rejected(throttle.depart(now + 0.4, ticket), now + 0.5)
-    assert (throttle.state, throttle.learned_rate) == (OPEN, None)
-    for _ in range(4):  # a place for each that is accepted
-        now += 1.0
-        for passing in fill(throttle, now):
-            throttle.accepted(passing, now + 0.1)
-    assert len(fill(throttle, now + 5.0)) >= 8
-
-
 def suspected() -> tuple[Throttle, float]:
     """Return a throttle that suspects a cap of 11 in flight, with nothing in flight, and the time."""
     throttle, tickets = exhausted()
@@ -366,6 +345,20 @@ def suspected() -> tuple[Throttle, float]:
         for passing in fill(throttle, now):
             throttle.accepted(passing, now + 0.1)
     return throttle, now + 0.1
+
+
+def test_what_a_call_did_that_proves_refused_is_no_strike_against_a_cap_in_flight() -> None:
+    throttle, now = suspected()
+    for _ in range(STRIKES + 1):  # each at a load that is safe
+        ticket = throttle.depart(now)
+        throttle.rejected(ticket, now + 0.1)
+        for _ in range(6):  # a place for each that is accepted
+            now += 0.2
+            for passing in fill(throttle, now):
+                throttle.accepted(passing, now + 0.1)
+        throttle.rejected(throttle.depart(now + 0.2, ticket), now + 0.3)
+        now += 0.4
+    assert (throttle.state, throttle.learned_rate) == (OPEN, None)
 
 
 @pytest.mark.parametrize("load", [1, 2, 5])
@@ -439,10 +432,14 @@ def test_a_429_of_a_refused_call_exhausts_no_quota_that_is_used_up() -> None:
     assert throttle.state == QUOTA
 
 
+@pytest.mark.parametrize("refusals", [0, 1, 2])
 @pytest.mark.parametrize(("accepted", "state"), [(5, QUOTA), (6, PROBING)])
-def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(accepted: int, state: str) -> None:
+def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(
+    accepted: int, state: str, refusals: int
+) -> None:
+    """Law 2, of calls that are refused, in the queue and beside."""
     throttle, now = with_quota()  # of 8, of which one was the probe
-    throttle.rejected(throttle.depart(now), now + 0.1)
+    throttle.rejected(throttle.depart(now, Ticket(refusals=refusals)), now + 0.1)
     for _ in range(accepted):
         now += 0.2
         throttle.accepted(throttle.depart(now), now + 0.1)
@@ -532,6 +529,20 @@ def test_a_share_of_429s_at_any_pace_is_learnt_and_then_excessive_no_more(every:
             verdicts.append((pace.learnt(), pace.excessive(ticket)))
     assert [learnt for learnt, _ in verdicts].count(True) == 1
     assert verdicts[-1] == (False, False)
+
+
+@pytest.mark.parametrize("answers", [39, 40])
+def test_a_share_needs_a_sample(answers: int) -> None:
+    """Law 10."""
+    pace = Pace(1.0)
+    pace.enter(Ticket(10.0, 100, 1), 100.0)
+    for number in range(answers):
+        ticket = Ticket(10.0 + number / 50, 101 + number, 1, 50.0)
+        if number % 5:
+            pace.accepted(ticket)
+        else:
+            pace.rejected(ticket, counts=True)
+    assert pace.learnt() is (answers >= 2 * SAMPLE)
 
 
 @pytest.mark.parametrize(("low", "learnt"), [(88.0, True), (75.0, False)])

@@ -170,7 +170,7 @@ class Pace:
         self._company = COMPANY if early else max(0, self._company - 1)
         self._mark(ticket.number, ticket.sent)
         if low < FALLEN * self.proven:
-            self._strays = 0
+            self._slow = self._slow_lost = self._strays = 0
         self.proven = low
         rate = low**0.75 * high**0.25
         time = min(max((30 if self._company else 50) / rate, QUICK), SLOW)

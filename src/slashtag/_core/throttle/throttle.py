@@ -17,7 +17,7 @@ quota       in flight < cap, which is 1 once   budget + 1, but probing  probing 
 In a row are those of different calls. A 429 of a refused call, unless it answers the probe, does nothing but
 take a strike of that call back, and give its own place in the budget back if it was not sent beside.
 
-An accepted probe chooses by what the limit did. Exhausted for 8 s: a quota for each window, measured anew in
+An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window, measured anew in
 each. Open within 1.5 s: a cap in flight, unless three strikes refuted that, or a probe was answered 429 with
 nothing else in flight. Else: paced, at what was accepted since it opened. A rate that is given never changes.
 
@@ -44,7 +44,7 @@ HOLD = 2  # 429s in a row after which an unpaced session waits for the answers t
 STRAY = 20  # 429s in a row more than HOLD and CLUSTER, times the share of 429s that occur at any pace
 STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
 FEWEST = 4  # in flight, of the cap that is suspected first: with fewer, others would wait if there is none
-LONG = 8.0  # seconds: a limit that stays exhausted for this long is a quota window
+LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most
 BELIEVED = 5  # probes in a row told a Retry-After, each of another call: fewer may be refused calls
@@ -301,7 +301,7 @@ class Throttle:
         else:
             self._pace.restart(ticket.number, ticket.sent)
             self._suspect(self._load, now)
-            self._cap = min(3, self._safe)
+            self._cap = 1
 
     def _follow(self, now: float, curve: Curve) -> None:
         before, rate = self._pace.rate, curve[0]
