@@ -645,17 +645,6 @@ def test_no_correction_keeps_what_was_accepted_long_before() -> None:
     assert pace.proven == pytest.approx(60)
 
 
-def test_the_first_correction_stays_near_what_was_accepted() -> None:
-    """The curve before it, of a rate that may be a burst's, tells little of the limit; later ones do."""
-    pace, rates = Pace(1.0), []
-    pace.start(10.0, pace.enter(Ticket(10.0, 100, 1), 100.0), 10.0)
-    for at in (12.0, 20.0):
-        curve = pace.correct(Ticket(at, pace.marked + int(20 * (at - 10)), 1))
-        rates.append(curve[0] / pace.proven)
-        pace.start(at, (50.0, *curve[1:]), at)
-    assert rates[0] < 1.2 < rates[1]
-
-
 @given(rate=st.floats(1, 500), count=st.integers(25, 400), lost=st.integers(0, 4))
 def test_the_rate_between_two_exhaustions_is_exact_but_for_one_request(
     rate: float, count: int, lost: int

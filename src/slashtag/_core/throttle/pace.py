@@ -164,8 +164,6 @@ class Pace:
         low = min(low, high)
         is_same = self._early >= 0 and low >= FALLEN * self.proven  # limit: the first may be a burst's rate
         self._reference = max(low, self.proven) if is_same else low
-        if self._early < 0:
-            high = min(high, 2 * low)
         self._early = early
         self._company = COMPANY if early else max(0, self._company - 1)
         self._mark(ticket.number, ticket.sent)
