@@ -62,7 +62,8 @@ class Pace:
 
     def __init__(self, rate: float) -> None:
         self.rate, self.dip, self.rise, self.time, self.since, self.due = rate, 0.0, 0.0, 1.0, 0.0, 0.0
-        self.proven = self._reference = 0.0  # accepted before the last correction; before the last but one
+        self.proven = 0.0  # rate that was accepted before the last correction
+        self._reference = 0.0  # or before the last but one, if the limit is the same
         self.known = 0.0  # share of 429s that was learnt to occur at any pace
         self._needed = 3  # 429s that teach it; twice as many each time they were due to others
         self._early = 0  # consecutive corrections before the curve was back at its rate
@@ -162,7 +163,8 @@ class Pace:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
         high = self.at(exceeded_at)
         low = min(low, high)
-        is_same = self._early >= 0 and low >= FALLEN * self.proven  # limit: the first may be a burst's rate
+        # The first rate may be that of a burst, and one that has fallen that of another limit.
+        is_same = self._early >= 0 and low >= FALLEN * self.proven
         self._reference = max(low, self.proven) if is_same else low
         self._early = early
         self._company = COMPANY if early else max(0, self._company - 1)

@@ -235,7 +235,7 @@ class Throttle:
             self._struck[ticket] = self._safe
             self._strikes += 1
             self._safe = max(1, int(0.9 * self._safe))
-        self._cap, self._raise_at = max(1, min(self._cap, self._safe, ticket.load - 1)), now + self._hold
+        self._cap, self._raise_at = min(self._cap, self._safe), now + self._hold
 
     def _raise_cap(self, ticket: Ticket, now: float) -> None:
         if self._cap < min(self._safe, self._concurrency):
@@ -301,7 +301,7 @@ class Throttle:
         else:
             self._pace.restart(ticket.number, ticket.sent)
             self._suspect(self._load, now)
-            self._cap = 1
+            self._cap = min(3, self._safe)
 
     def _follow(self, now: float, curve: Curve) -> None:
         before, rate = self._pace.rate, curve[0]
