@@ -538,12 +538,14 @@ def test_a_share_needs_a_sample(answers: int) -> None:
     assert pace.learnt() is (answers >= 2 * SAMPLE)
 
 
-@pytest.mark.parametrize(("low", "learnt"), [(88.0, True), (75.0, False)])
-def test_a_share_is_learnt_while_it_cuts_the_rate_little_by_little(low: float, learnt: bool) -> None:
+@pytest.mark.parametrize(("low", "early", "learnt"), [(88.0, 0, True), (75.0, 0, False), (88.0, 1, False)])
+def test_a_share_is_learnt_while_it_cuts_the_rate_little_by_little(
+    low: float, early: int, learnt: bool
+) -> None:
     """Law 10: a limit that halves is another one, at which nothing is known yet."""
     pace = Pace(1.0)
     for rate in (100.0, 100.0, low):
-        pace.start(0.0, pace.resume(Ticket(0.0, 100, 1), rate, pace.time), 0.0)
+        pace.start(0.0, pace.resume(Ticket(0.0, 100, 1), rate, pace.time, early), 0.0)
         pace.rate = rate
     for number in range(101, 201):
         ticket = Ticket(10.0, number, 1, 0.97 * low)

@@ -163,8 +163,8 @@ class Pace:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
         high = self.at(exceeded_at)
         low = min(low, high)
-        # The first rate may be that of a burst, and one that has fallen that of another limit.
-        is_same = self._early >= 0 and low >= FALLEN * self.proven
+        # The first rate may be that of a burst; one exceeded early, or that fell much, that of another limit.
+        is_same = self._early >= 0 and not early and low >= FALLEN * self.proven
         self._reference = max(low, self.proven) if is_same else low
         self._early = early
         self._company = COMPANY if early else max(0, self._company - 1)
