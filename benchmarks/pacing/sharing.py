@@ -1,6 +1,6 @@
 """Run sessions that know nothing of each other on one limit: `python -m benchmarks.pacing.sharing`.
 
-Four sessions, each with POOL calls at any time, share a token bucket of 100/s. Printed are the part of the
+Four sessions, each with calls that never end, share a token bucket of 100/s. Printed are the part of the
 limit that is used, the smallest of the shares of the sessions (1: all the same), and the part of the
 requests that is answered 429. The goal: 0.85 of the limit, and no session under half of its share.
 """
@@ -19,15 +19,13 @@ from slashtag._core.throttle.throttle import Throttle, Ticket
 from slashtag._sending.admission import TURNS
 
 from .servers import Server, TokenBucket
-from .simulate import CONCURRENCY, POOL, REJECTION, Latency
+from .simulate import CONCURRENCY, REJECTION, Latency
 
 SESSIONS, RATE, BURST = 4, 100, 20
 
-Call = tuple[int, Ticket | None]  # its number, and its ticket once it was answered 429
-
 
 class Session:
-    """A throttle and the queue of POOL calls, in the order in which requests are admitted."""
+    """A throttle, and the calls that were answered 429 and may be sent again, in two queues."""
 
     def __init__(self, start: float) -> None:
         self.throttle = Throttle(CONCURRENCY)
@@ -35,87 +33,70 @@ class Session:
         self.alarm = inf
         self.accepted = 0
         self.rejected = 0
-        self._numbers = count(POOL)
-        # Heaps of calls, by number: new ones, those answered 429 before, and refused ones.
-        self._new: list[Call] = [(number, None) for number in range(POOL)]
-        self._returned: list[Call] = []
-        self._refused: list[Call] = []
+        self._returned: list[Ticket] = []
+        self._refused: list[Ticket] = []
         self._turns = 0  # of new calls before the next that returned
 
-    def passed(self, ticket: Ticket, now: float) -> None:
-        """Take note of an accepted request; another call comes."""
-        self.accepted += 1
-        self.throttle.accepted(ticket, now)
-        heappush(self._new, (next(self._numbers), None))
-
-    def back(self, number: int, ticket: Ticket) -> None:
+    def back(self, ticket: Ticket) -> None:
         """Let a call that was answered 429 wait for its turn."""
-        heappush(self._refused if ticket.is_refused else self._returned, (number, ticket))
+        (self._refused if ticket.is_refused else self._returned).append(ticket)
 
     def ready_at(self, now: float) -> float:
-        """Return when the next request may depart; inf while no call waits."""
-        queue = self._queue()
-        return self.throttle.ready_at(now, beside=queue is self._refused) if queue else inf
+        """Return when the next request may depart."""
+        return self.throttle.ready_at(now, beside=self._queue() is self._refused)
 
-    def depart(self, now: float) -> tuple[int, Ticket]:
-        """Send the next request; return the number of its call, too."""
+    def depart(self, now: float) -> Ticket:
+        """Send a request, of a new call unless one that returned has its turn."""
         queue = self._queue()
-        self._turns = TURNS if queue is self._returned else max(self._turns - (queue is self._new), 0)
-        number, ticket = queue.pop() if self.throttle.exhausted and queue is self._new else heappop(queue)
-        return number, self.throttle.depart(now, ticket)
+        self._turns = TURNS if queue is self._returned else max(self._turns - (queue is None), 0)
+        return self.throttle.depart(now, queue.pop(0) if queue else None)
 
-    def _queue(self) -> list[Call]:
+    def _queue(self) -> list[Ticket] | None:
         if self.throttle.exhausted:
-            return self._new or self._returned or self._refused
-        if self._new and self._returned and not self._refused:
-            return self._new if self._turns or self._new[0] < self._returned[0] else self._returned
-        return self._refused or self._new or self._returned
+            return None
+        return self._refused or (None if self._turns else self._returned) or None
 
 
 def share(server: Server, starts: list[float], seconds: float, seed: int) -> list[Session]:
     """Let sessions send requests until `seconds`; return them."""
     rng, latency, order = Random(seed), Latency(seed), count()
     sessions = [Session(start) for start in starts]
-    events: list[tuple[float, int, Session, str, int, Ticket | None, float]] = []
+    events: list[tuple[float, int, Session, str, Ticket | None, float]] = []
 
-    def at(
-        time: float, session: Session, kind: str, call: int, ticket: Ticket | None, what: float = 0.0
-    ) -> None:
-        heappush(events, (time, next(order), session, kind, call, ticket, what))
+    def at(time: float, session: Session, kind: str, ticket: Ticket | None = None, what: float = 0.0) -> None:
+        heappush(events, (time, next(order), session, kind, ticket, what))
 
     for session in sessions:
-        at(session.start, session, "wake", 0, None)
+        at(session.start, session, "wake")
     told: float | None = None
     while True:
-        now, _, session, kind, call, ticket, what = heappop(events)
+        now, _, session, kind, ticket, what = heappop(events)
         if now > seconds:
             return sessions
         if kind == "arrive" and ticket:
             status, told = server.arrive(now, 0)
             server.inside += status != 429
             took = what * (REJECTION if status == 429 else 1)
-            kind = "accepted" if status == 200 else "rejected"
-            at(ticket.sent + took, session, kind, call, ticket, told or 0.0)
+            at(ticket.sent + took, session, "accepted" if status == 200 else "rejected", ticket, told or 0.0)
             continue
         if kind == "accepted" and ticket:
             server.inside -= 1
-            session.passed(ticket, now)
+            session.accepted += 1
+            session.throttle.accepted(ticket, now)
         elif kind == "rejected" and ticket:
             session.rejected += 1
-            back = max(session.throttle.rejected(ticket, now, what or None), now)
-            at(back, session, "back", call, ticket)
+            at(max(session.throttle.rejected(ticket, now, what or None), now), session, "back", ticket)
         elif ticket:
-            session.back(call, ticket)
+            session.back(ticket)
         elif what == session.alarm:
             session.alarm = inf
         while (ready := session.ready_at(now)) <= now:
-            call, ticket = session.depart(now)
-            took = latency()
-            at(now + server.uplink * took, session, "arrive", call, ticket, took)
+            ticket, took = session.depart(now), latency()
+            at(now + server.uplink * took, session, "arrive", ticket, took)
         if now < ready < session.alarm:
             session.alarm = ready
             late = rng.random() * (0.002 if rng.random() < 0.98 else 0.010)  # as timers are
-            at(ready + late, session, "wake", 0, None, ready)
+            at(ready + late, session, "wake", None, ready)
 
 
 def measure(seed: int, seconds: float, sessions: int = SESSIONS) -> tuple[float, float, float]:

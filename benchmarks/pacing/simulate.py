@@ -1,8 +1,8 @@
 """Run one job against a server model in virtual time, with a client policy or with an oracle.
 
-The client keeps a queue, oldest request first. A request answered 429 keeps its place, lets TURNS
-others pass, and waits alone first where the policy says so; one answered 500 backs off alone with full
-jitter. Timers fire up to some milliseconds late, as an event loop's do.
+The client keeps a queue, oldest request first. A request answered 429 goes to its end, and behind TURNS
+others, or waits alone first where the policy says so; one answered 500 backs off alone with full jitter.
+Timers fire up to some milliseconds late, as an event loop's do.
 """
 
 from __future__ import annotations
@@ -83,10 +83,11 @@ def run(
     RuntimeError on a deadlock, and after `give_up` seconds.
     """
     result, latency, rng = Run(), Latency(seed, scale), Random(seed)
-    # Heaps of requests: new ones, those answered 429 before, and refused ones.
-    waiting: list[int] = []
-    returned: list[int] = []
-    refused: list[int] = []
+    # Heaps of places and requests: new ones, those answered 429 before, and refused ones.
+    waiting: list[tuple[int, int]] = []
+    returned: list[tuple[int, int]] = []
+    refused: list[tuple[int, int]] = []
+    places: dict[int, int] = {}
     coming = iter(range(requests))
     left = sum(not server.is_apart(request) for request in range(requests))
     failures: dict[int, int] = {}
@@ -94,7 +95,7 @@ def run(
     previous: dict[int, Any] = {}  # the tickets of requests answered 429
     alone: Alone | None = policy if hasattr(policy, "alone") else None
     events: list[tuple[float, int, int, tuple[Any, ...]]] = []
-    order, alarm, flying, turns = 0, math.inf, 0, 0
+    order, place, alarm, flying, turns = 0, 0, math.inf, 0, 0
     wake, arrive, answer, retry, back = range(5)
 
     def at(time: float, kind: int, *what: Any) -> None:
@@ -105,24 +106,30 @@ def run(
     def queue(request: int) -> None:
         ticket = previous.get(request)
         lane = waiting if ticket is None else refused if getattr(ticket, "is_refused", False) else returned
-        heapq.heappush(lane, request)
+        heapq.heappush(lane, (places[request], request))
 
-    def next_lane() -> list[int]:
+    def next_lane() -> list[tuple[int, int]]:
         if policy.exhausted:
             return waiting or returned or refused
         if waiting and returned and not refused:
             return waiting if turns or waiting < returned else returned
         return refused or waiting or returned
 
+    def to_the_end(request: int) -> None:
+        nonlocal place
+        place += 1
+        places[request] = place
+
     now = 0.0
     while left:
         while len(waiting) + flying < pool and (request := next(coming, None)) is not None:
+            to_the_end(request)
             queue(request)
         while lane := next_lane():
             ready = policy.ready_at(now, beside=True) if lane is refused else policy.ready_at(now)
             if ready > now:
                 break
-            request = lane.pop() if policy.exhausted and lane is waiting else heapq.heappop(lane)
+            _, request = lane.pop() if policy.exhausted and lane is waiting else heapq.heappop(lane)
             ticket = policy.depart(now, previous.get(request))
             flying += 1
             turns = TURNS if lane is returned else max(turns - (lane is waiting), 0)
@@ -158,6 +165,7 @@ def run(
             elif status == 429:
                 result.rejects += 1
                 previous[request] = ticket
+                to_the_end(request)
                 again = policy.rejected(ticket, now, retry_after)
                 if alone is None and again and again > now:
                     at(again, retry, request)

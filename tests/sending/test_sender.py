@@ -33,7 +33,6 @@ from slashtag import (
     TransportError,
     UnexpectedResponseError,
 )
-from slashtag._sending.admission import Admission
 
 from ..support import wire as wires
 from ..support.sending import (
@@ -299,21 +298,6 @@ async def test_a_429_of_one_request_delays_only_that_one() -> None:
         await asyncio.gather(*(session.urls.page(n) for n in range(1, 9)))
         assert pages_of(wire) == [1, 2, 3, 4, 5, 6, 7, 8, 1]
         assert wire.requests[-1].at >= wire.requests[0].at + 0.99
-
-
-async def test_a_call_answered_429_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers: list[int] = []
-    enter = Admission.enter
-
-    async def note(admission: Admission, order: int, *rest: Any) -> Any:
-        numbers.append(order)
-        return await enter(admission, order, *rest)
-
-    monkeypatch.setattr(Admission, "enter", note)
-    async with Wire([html(429), html(429), ok(PAGE)]) as wire, connect(wire) as session:
-        await get(session)
-    assert len(numbers) >= 2
-    assert len(set(numbers)) == 1
 
 
 def pages_of(wire: Wire) -> list[int]:

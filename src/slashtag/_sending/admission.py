@@ -46,11 +46,11 @@ class _Waiter(NamedTuple):
 class Admission:
     """Queue of the requests of a session, admitted as the throttle allows.
 
-    Requests depart in the order of their numbers, which they keep when they return. One that was answered 429
-    waits by itself first, and TURNS new ones depart between two such. While the limit is exhausted, those
-    that have met no 429 go first, and of them one of the last to come: it is the least like those that met
-    one. Else refused requests go first: they take no turn of others. Every ticket must be given back to
-    exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
+    Requests depart in the order of their numbers. One that returns after a failure keeps its number; one that
+    was answered 429 waits by itself, then takes a new number, at the end, and TURNS new ones depart between
+    two such. While the limit is exhausted, those that have met no 429 go first, and of them one of the last
+    to come: it is the least like those that met one. Else refused requests go first: they take no turn of
+    others. Every ticket must be given back to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 
     def __init__(self, throttle: Throttle) -> None:

@@ -524,7 +524,7 @@ def test_a_share_of_429s_at_any_pace_is_learnt_and_then_excessive_no_more(every:
     assert verdicts[-1] == (False, False)
 
 
-@pytest.mark.parametrize("answers", [39, 40])
+@pytest.mark.parametrize("answers", [19, 20])
 def test_a_share_needs_a_sample(answers: int) -> None:
     """Law 10."""
     pace = Pace(1.0)
@@ -535,25 +535,7 @@ def test_a_share_needs_a_sample(answers: int) -> None:
             pace.accepted(ticket)
         else:
             pace.rejected(ticket, counts=True)
-    assert pace.learnt() is (answers >= 2 * SAMPLE)
-
-
-@pytest.mark.parametrize(("low", "early", "learnt"), [(88.0, 0, True), (75.0, 0, False), (88.0, 1, False)])
-def test_a_share_is_learnt_while_it_cuts_the_rate_little_by_little(
-    low: float, early: int, learnt: bool
-) -> None:
-    """Law 10: a limit that halves is another one, at which nothing is known yet."""
-    pace = Pace(1.0)
-    for rate in (100.0, 100.0, low):
-        pace.start(0.0, pace.resume(Ticket(0.0, 100, 1), rate, pace.time, early), 0.0)
-        pace.rate = rate
-    for number in range(101, 201):
-        ticket = Ticket(10.0, number, 1, 0.97 * low)
-        if number % 10:
-            pace.accepted(ticket)
-        else:
-            pace.rejected(ticket, counts=True)
-    assert pace.learnt() is learnt
+    assert pace.learnt() is (answers >= SAMPLE)
 
 
 def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_as_many_429s() -> None:
@@ -594,14 +576,14 @@ def test_only_429s_of_calls_not_accepted_since_are_tolerated_at_a_pace(accepted:
     pace = Pace(1.0)
     pace.enter(Ticket(10.0, 100, 1), 100.0)
     for number in range(101, 181):
-        ticket = Ticket(10.0 + (number - 100) / 85, number, 1, 85.0)
+        ticket = Ticket(10.0 + (number - 100) / 95, number, 1, 95.0)
         if number % 20:
             pace.accepted(ticket)
             continue
         pace.rejected(ticket, counts=True)
         if accepted:
             pace.accepted(ticket)
-    assert pace.excessive(Ticket(11.0, 181, 1, 85.0)) is accepted
+    assert pace.excessive(Ticket(11.0, 181, 1, 95.0)) is accepted
 
 
 def corrected(rate: float, late: int) -> Pace:

@@ -35,7 +35,7 @@ class Ticket:
     beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0  # all of its 429s
     refusals: int = 0  # those before which a request sent after its previous 429 was accepted
-    strays: int = 0  # 429s at a pace well under what was accepted before, until it is accepted
+    strays: int = 0  # 429s at a pace that was accepted before, until it is accepted
     first: float = inf  # time of its first 429
     last: float = inf  # time of its last one
 
@@ -63,13 +63,12 @@ class Pace:
     def __init__(self, rate: float) -> None:
         self.rate, self.dip, self.rise, self.time, self.since, self.due = rate, 0.0, 0.0, 1.0, 0.0, 0.0
         self.proven = 0.0  # rate that was accepted before the last correction
-        self._reference = 0.0  # or before the last but one, if the limit is the same
         self.known = 0.0  # share of 429s that was learnt to occur at any pace
         self._needed = 3  # 429s that teach it; twice as many each time they were due to others
         self._early = 0  # consecutive corrections before the curve was back at its rate
         self._company = COMPANY  # corrections until the session takes the limit for its own
-        self._slow = self._slow_lost = 0  # answers at a pace well under `_reference`, and 429s
-        self._strays = 0  # of these 429s, those of calls that have not been accepted since
+        self._below = self._strays = 0  # answers at a pace under `proven`; 429s, to calls not accepted since
+        self._slow = self._slow_lost = 0  # answers at a pace well under `proven`, and 429s
         # number of the request at the last mark; 429s; those since the mark that count
         self.marked, self._lost, self._weight = 0, 0, 0.0
         self._marks: deque[tuple[int, float, int]] = deque([(0, 0.0, 0)], maxlen=8)
@@ -107,17 +106,19 @@ class Pace:
         self._judge(ticket, counts)
 
     def _judge(self, ticket: Ticket, lost: int) -> None:
-        """Count an answer, and whether it was a 429, at a pace well under what was accepted before."""
-        if ticket.pace < 0.9 * self._reference:
-            self._slow += 1
-            self._slow_lost += lost
+        """Count an answer, and whether it was a 429, at a pace under what was accepted before."""
+        if ticket.pace < self.proven:
+            self._below += 1
             self._strays += lost
             ticket.strays += lost
+        if ticket.pace < 0.9 * self.proven:
+            self._slow += 1
+            self._slow_lost += lost
 
     def learnt(self) -> bool:
         """Return whether the share of 429s at any pace has been learnt, or is much higher than it was."""
         share = self._slow_lost / (self._slow + SAMPLE)
-        enough = self._slow >= 2 * SAMPLE and self._needed <= self._slow_lost <= MOST * self._slow
+        enough = self._slow >= SAMPLE and self._needed <= self._slow_lost <= MOST * self._slow
         if learnt := enough and share > 1.5 * self.known:
             self.known, self._weight = share, 0.0
         return learnt
@@ -125,7 +126,7 @@ class Pace:
     def excessive(self, ticket: Ticket) -> bool:
         """Return whether there were more 429s since the last correction than occur at any pace."""
         count, seconds = ticket.number - self.marked, ticket.sent - self._marks[-1][1]
-        strays = max(1.2 * self.known, min(MOST, 2 * self._strays / (self._slow + SAMPLE))) * count
+        strays = max(1.2 * self.known, min(MOST, 2 * self._strays / (self._below + SAMPLE))) * count
         enough = seconds >= BRIEF if count >= SAMPLE else seconds >= SLOW and ticket.pace < inf
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
@@ -147,7 +148,7 @@ class Pace:
 
     def enter(self, ticket: Ticket, rate: float) -> Curve:
         """Return the first curve, at a rate measured without pacing: it may be that of a burst."""
-        self.proven = self._reference = rate
+        self.proven = rate
         self._early = -1
         self._slow = self._slow_lost = 0
         self.restart(ticket.number, ticket.sent)
@@ -163,14 +164,11 @@ class Pace:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
         high = self.at(exceeded_at)
         low = min(low, high)
-        # The first rate may be that of a burst; one exceeded early, or that fell much, that of another limit.
-        is_same = self._early >= 0 and not early and low >= FALLEN * self.proven
-        self._reference = max(low, self.proven) if is_same else low
         self._early = early
         self._company = COMPANY if early else max(0, self._company - 1)
         self._mark(ticket.number, ticket.sent)
         if low < FALLEN * self.proven:
-            self._slow = self._slow_lost = self._strays = 0
+            self._below = self._strays = 0
         self.proven = low
         rate = low**0.75 * high**0.25
         time = min(max((30 if self._company else 50) / rate, QUICK), SLOW)
