@@ -21,12 +21,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.pace import COMPANY, EARLY, FLOOR, LATE, RISE, SLOW, Pace, Ticket
+from slashtag._core.throttle.pace import COMPANY, EARLY, FLOOR, LATE, RISE, SAMPLE, SLOW, SOON, Pace, Ticket
 from slashtag._core.throttle.throttle import (
     ALONE,
     BELIEVED,
     CLUSTER,
     GROWTH,
+    LONG,
     LONGEST,
     OPEN,
     PACED,
@@ -74,6 +75,16 @@ def probe(throttle: Throttle, now: float, previous: Ticket | None = None) -> tup
     at = max(now, throttle.ready_at(now))
     assert at < inf
     return throttle.depart(at, previous), at
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0.6 * LONG, PACED), (LONG, QUOTA)])
+def test_a_limit_exhausted_for_long_is_a_quota_for_each_window(seconds: float, state: str) -> None:
+    throttle, now = quiet(accepted=8), 10.2
+    while throttle.state == PROBING:
+        ticket, now = probe(throttle, now)
+        (throttle.accepted if now - 10.0 > seconds else throttle.rejected)(ticket, now + 0.1)
+        now += 0.1
+    assert throttle.state == state
 
 
 def with_quota() -> tuple[Throttle, float]:
@@ -339,6 +350,32 @@ def test_what_a_call_did_that_proves_refused_is_no_strike_against_a_cap_in_fligh
     assert len(fill(throttle, now + 5.0)) >= 8
 
 
+def suspected() -> tuple[Throttle, float]:
+    """Return a throttle that suspects a cap of 11 in flight, with nothing in flight, and the time."""
+    throttle, tickets = exhausted()
+    for ticket in tickets:
+        throttle.accepted(ticket, 10.15)
+    ticket, now = probe(throttle, 10.2)
+    throttle.accepted(ticket, now + 0.1)
+    for _ in range(4):
+        now += 0.2
+        for passing in fill(throttle, now):
+            throttle.accepted(passing, now + 0.1)
+    return throttle, now + 0.1
+
+
+def test_a_call_strikes_once() -> None:
+    """It may be refused, although nothing sent after its 429s has been accepted yet."""
+    throttle, now = suspected()
+    ticket = throttle.depart(now)
+    for _ in range(STRIKES + 1):
+        throttle.rejected(ticket, now + 0.1)
+        now += 0.2
+        throttle.depart(now, ticket)
+    assert ticket.refusals == 0
+    assert throttle.state == OPEN
+
+
 def test_a_first_probe_accepted_suspects_a_cap_in_flight() -> None:
     throttle, tickets = exhausted()
     for ticket in tickets[:8]:
@@ -388,10 +425,14 @@ def test_a_429_of_a_refused_call_exhausts_no_quota_that_is_used_up() -> None:
     assert throttle.state == QUOTA
 
 
+@pytest.mark.parametrize("refusals", [0, 1, 2])
 @pytest.mark.parametrize(("accepted", "state"), [(5, QUOTA), (6, PROBING)])
-def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(accepted: int, state: str) -> None:
+def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(
+    accepted: int, state: str, refusals: int
+) -> None:
+    """Law 2, of calls that are refused, in the queue and beside."""
     throttle, now = with_quota()  # of 8, of which one was the probe
-    throttle.rejected(throttle.depart(now), now + 0.1)
+    throttle.rejected(throttle.depart(now, Ticket(refusals=refusals)), now + 0.1)
     for _ in range(accepted):
         now += 0.2
         throttle.accepted(throttle.depart(now), now + 0.1)
@@ -496,6 +537,20 @@ def test_a_share_of_429s_at_any_pace_is_learnt_and_then_excessive_no_more(every:
     assert verdicts[-1] == (False, False)
 
 
+@pytest.mark.parametrize("answers", [19, 20])
+def test_a_share_needs_a_sample(answers: int) -> None:
+    """Law 10."""
+    pace = Pace(1.0)
+    pace.enter(Ticket(10.0, 100, 1), 100.0)
+    for number in range(answers):
+        ticket = Ticket(10.0 + number / 50, 101 + number, 1, 50.0)
+        if number % 5:
+            pace.accepted(ticket)
+        else:
+            pace.rejected(ticket, counts=True)
+    assert pace.learnt() is (answers >= SAMPLE)
+
+
 def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_as_many_429s() -> None:
     """Law 11."""
     pace = Pace(1.0)
@@ -507,17 +562,25 @@ def test_a_share_learnt_from_the_traffic_of_others_is_forgotten_and_needs_twice_
             number += 1
             assert number < 1000
             ticket = Ticket(10.0 + (number - 100) / 50, number, 1, 50.0)
-            if number % 10:
+            if number % 20:
                 pace.accepted(ticket)
             else:
                 pace.rejected(ticket, counts=True)
-        needed.append((number - 100) / 10)
+        needed.append((number - 100) / 20)
         pace.restart(number, 30.0)
-        for lost in range(1, 41):  # without pacing every request is answered 429
-            pace.rejected(Ticket(30.1, number + lost, 1, inf), counts=True)
-        pace.restart(number + 40, 30.2)
+        pace.restart(number + SOON - 1, 30.2, exhausted=True)
         assert pace.known == 0
     assert needed == [3, 6, 12]
+
+
+@pytest.mark.parametrize(("requests", "exhausted"), [(SOON, True), (SOON - 1, False)])
+def test_a_share_of_429s_is_kept_unless_the_limit_is_exhausted_soon(requests: int, exhausted: bool) -> None:
+    """Law 10: of so many requests some 429s in a row are chance."""
+    pace = Pace(1.0)
+    pace.restart(100, 10.0)
+    pace.known = 0.1
+    pace.restart(100 + requests, 20.0, exhausted=exhausted)
+    assert pace.known == 0.1
 
 
 @pytest.mark.parametrize("accepted", [True, False])

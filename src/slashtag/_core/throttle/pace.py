@@ -16,7 +16,8 @@ QUICK, SLOW = 2.5, 7.2  # seconds at least, at most, until the curve is back at 
 RISE = 20  # requests that a session adds, whatever its rate: sessions that share a limit become equal
 COMPANY = 4  # corrections, at first and after an early one, in which others may share the limit
 DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
-FALLEN = 0.8  # of the accepted rate: below it the limit is another, and refused calls are counted anew
+FALLEN = 0.8  # of the accepted rate: below it the limit is another, and 429s are counted anew
+SOON = 200  # requests, unpaced, after which no limit is exhausted if 429s occur at any pace
 MOST = 0.3  # share of 429s that may occur at any pace
 
 # rate, dip under it, seconds until the curve is back at it, and by what it rises from there
@@ -25,25 +26,18 @@ Curve = tuple[float, float, float, float]
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One call: its request in flight, and the 429s that it met.
-
-    `rejects`: all of them. `refusals`: those before which a request sent after the last one was accepted.
-    """
+    """One call: its request in flight, and the 429s that it met."""
 
     sent: float = 0.0
     number: int = 0  # of the request in the session
     load: int = 0  # requests in flight, with this one, without those of refused calls
     pace: float = inf  # requests a second at which it departed; inf in the first SETTLE of a curve
     beside: bool = False  # sent while the call was known to be refused, and no probe
-    rejects: int = 0
-    refusals: int = 0
+    rejects: int = 0  # all of its 429s
+    refusals: int = 0  # those before which a request sent after its previous 429 was accepted
     strays: int = 0  # 429s at a pace that was accepted before, until it is accepted
     first: float = inf  # time of its first 429
     last: float = inf  # time of its last one
-
-    def depart(self, sent: float, number: int, load: int, pace: float, beside: bool) -> None:
-        """Send a request of the call."""
-        self.sent, self.number, self.load, self.pace, self.beside = sent, number, load, pace, beside
 
     @property
     def is_refused(self) -> bool:
@@ -145,9 +139,9 @@ class Pace:
                 break
         return max(passed, 1) / max(ticket.sent - sent, FLOOR)
 
-    def restart(self, number: int, sent: float) -> None:
-        """Measure from this request on; forget a share of 429s that proved to be due to other sessions."""
-        if self.known and self._weight > min(MOST, 3 * self.known) * (number - self.marked):
+    def restart(self, number: int, sent: float, *, exhausted: bool = False) -> None:
+        """Measure from this request on; a limit exhausted soon after a share was learnt disproves that."""
+        if exhausted and self.known and number - self.marked < SOON:
             self.known, self._needed = 0.0, 2 * self._needed
         self._marks.clear()
         self._mark(number, sent)
@@ -168,9 +162,10 @@ class Pace:
 
     def resume(self, ticket: Ticket, low: float, exceeded_at: float, early: int = 0) -> Curve:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
-        self._early, high = early, self.at(exceeded_at)
-        self._company = COMPANY if early else max(0, self._company - 1)
+        high = self.at(exceeded_at)
         low = min(low, high)
+        self._early = early
+        self._company = COMPANY if early else max(0, self._company - 1)
         self._mark(ticket.number, ticket.sent)
         if low < FALLEN * self.proven:
             self._below = self._strays = 0

@@ -1,30 +1,30 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
-A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. A 429
-of a refused call says nothing of others, unless it was the probe. The call waits by itself, twice as long
-each time; after two refusals it takes no place under the cap.
+A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. It
+waits by itself, twice as long each time. Once it was refused twice it is sent beside the others: it takes no
+place under the cap and waits for no pace.
 
-state       may depart                         isolated 429             429s of several   accepted
-                                                                        calls in a row
+state       may depart                         isolated 429             429s in a row     accepted
 open        in flight < cap,                   at full concurrency and  probing           cap + 1/4
             few 429s in a row                  excessive: suspect a cap
 open, cap   the same                           over it: back to it;     probing           cap + 1, 2, 4
 suspected                                      else strike, 3rd: paced                    after a hold
 probing     one probe at a time, ever later    -                        -                 probe: see below
 paced       when due                           excessive: correct rate  probing, resume   -
-quota       in flight < cap, which is 1 once   uses up no budget; once  probing           cap + 1
-            the budget is used up              that is used up: probing
+quota       in flight < cap, which is 1 once   budget + 1, but probing  probing           cap + 1
+            no budget is left                  once none is left
 
-An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window, from then on
-and measured anew in each. Open within 1.5 s, and no lone probe refused: a cap in flight, unless three strikes
-refuted that. Else: paced, at what was accepted since the limit opened. A 503 with Retry-After is a pause;
-other failures say nothing of the limit.
+In a row are those of different calls. A 429 of a refused call, unless it answers the probe, does nothing but
+take a strike of that call back, and give its own place in the budget back if it was not sent beside.
 
-If 429s go on well under an accepted rate, they do not depend on the rate: open again, and only a larger
-share of them leads to pacing. If far more come then, they were due to other sessions at the limit: forgotten,
-and twice as many must come before the next try. At a pace, 429s of calls not accepted since are tolerated:
-these may be refused. A strike is taken back if its call proves refused later. With a rate given by the user
-nothing is learnt: paced, or probing.
+An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window, measured anew in
+each. Open within 1.5 s: a cap in flight, unless three strikes refuted that, or a probe was answered 429 with
+nothing else in flight. Else: paced, at what was accepted since it opened. A rate that is given never changes.
+
+If 429s go on at a pace well under a rate that was accepted, the rate does not cause them: their share is
+learnt, the session is open again, and only a larger share leads to pacing. If the limit is exhausted soon
+after, it did cause them: the share is forgotten, and twice as many 429s are needed to learn one again. A 429
+of a call that was not accepted since may be that of a refused one: twice the share of such cuts no rate.
 """
 
 from collections.abc import Callable
@@ -40,8 +40,8 @@ START = 16  # requests in flight at the start: 64 gains nothing and doubles the 
 GROWTH = 1 / 4  # of a place in flight for each accepted request: more is rejected when the limit is met
 CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that no chance explains
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
-HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way,
-STRAY = 20  # and more, as of CLUSTER, by this times the share of 429s that is known to occur at any pace
+HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way
+STRAY = 20  # 429s in a row more than HOLD and CLUSTER, times the share of 429s that occur at any pace
 STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
 FEWEST = 4  # in flight, of the cap that is suspected first: with fewer, others would wait if there is none
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
@@ -69,8 +69,8 @@ class Throttle:
         self._cap: float = min(START, concurrency) if rate is None else concurrency
         self._number = 0
         self._passed = -inf  # departure of the last request accepted
-        # calls answered 429 in a row, more or less; when the first of them departed, and was answered
-        self._run = self._first = self._started = 0.0
+        self._run = 0.0  # 429s in a row of different calls, less LEAK for each accepted request sent later
+        self._first = 0.0  # when the first of them was sent
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or 1.0)
         # probing: since when, and from when the next interval counts; what the last call was told, and which
@@ -125,8 +125,10 @@ class Throttle:
         ticket = previous or Ticket()
         beside = ticket.is_refused and self.state != PROBING
         self._beside += beside
-        pace = self._pace.depart(now) if self.state == PACED and (self._is_given or not beside) else inf
-        ticket.depart(now, self._number, self.in_flight - self._beside, pace, beside)
+        ticket.sent, ticket.number, ticket.beside = now, self._number, beside
+        ticket.load = self.in_flight - self._beside
+        paced = self.state == PACED and (self._is_given or not beside)
+        ticket.pace = self._pace.depart(now) if paced else inf
         if self.state == PROBING:
             self._probe = ticket
             self._pause(now + FLOOR)
@@ -173,8 +175,8 @@ class Throttle:
             self._budget += self.state == QUOTA and not ticket.beside
             return own
         if not self._run:
-            self._first, self._started = ticket.sent, now
-        self._run += not self._started <= before < inf  # each call counts once
+            self._first = ticket.sent
+        self._run += not self._first <= before < inf  # each call counts once
         cluster = CLUSTER + STRAY * self._pace.known + self.in_flight / (8 if self.state == PACED else 16)
         if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
             self._exhausted(ticket, now)
@@ -229,7 +231,7 @@ class Throttle:
         self._epoch = now
         if ticket.load > self._safe:
             self._hold, self._step = min(4.0, 2 * self._hold), 1
-        else:
+        elif ticket not in self._struck:  # one for each call, to be taken back at once
             self._struck[ticket] = self._safe
             self._strikes += 1
             self._safe = max(1, int(0.9 * self._safe))
@@ -251,7 +253,7 @@ class Throttle:
         self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
         self._told, self._teller, self._tellers = inf, ticket, 0
         if self.state != PACED:
-            self._pace.restart(self._number, ticket.sent)
+            self._pace.restart(self._number, ticket.sent, exhausted=True)
         self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
         if self._quota and self._accepted >= 0.9 * self._quota:
             self._pause(min(self._opened + self._width - 0.5, now + 60))
