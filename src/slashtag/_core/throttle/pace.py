@@ -31,7 +31,7 @@ class Ticket:
     sent: float = 0.0
     number: int = 0  # of the request in the session
     load: int = 0  # requests in flight, with this one, without those of refused calls
-    pace: float = inf  # requests a second at which it departed; inf in the first SETTLE of a curve
+    pace: float = inf  # requests a second at which it departed; inf: not paced, or in the first SETTLE
     beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0  # all of its 429s
     refusals: int = 0  # those before which a request sent after its previous 429 was accepted

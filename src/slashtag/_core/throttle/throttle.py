@@ -53,7 +53,7 @@ ALONE = 0.125  # seconds that a call answered 429 waits at least; doubled each t
 
 
 class Throttle:
-    """Decide when requests depart from what their answers say; virtual or real time, no timers of its own."""
+    """Decision when requests depart, from what their answers say; in virtual or real time, without timers."""
 
     def __init__(
         self, concurrency: int, rate: float | None = None, notify: Callable[[str], None] = lambda text: None
@@ -72,20 +72,20 @@ class Throttle:
         self._run = 0.0  # 429s in a row of different calls, less LEAK for each accepted request sent later
         self._first = 0.0  # when the first of them was sent
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
-        self._pace = Pace(rate or 1.0)
-        # probing: since when, and from when the next interval counts; what the last call was told, and which
+        self._pace = Pace(rate or inf)  # inf: none yet
         self._probe: Ticket | None = None
         self._resume = False  # to the pace that was followed before
-        self._since = self._from = 0.0
+        self._since = self._from = 0.0  # exhausted since; from when the time until the next probe counts
         self._told = inf  # the earliest end of the Retry-After of the last calls
-        self._teller: Ticket | None = None
-        self._tellers = self._load = self._waited = 0
+        self._teller: Ticket | None = None  # the last of these calls
+        self._tellers = self._waited = 0  # probes in a row told one; probes answered 429 alone in flight
+        self._load = 0  # in flight when the limit was exhausted, less what was answered 429 since
         # cap in flight: none suspected while `_safe` is 0
         self._safe = self._strikes = 0
         self._struck: dict[Ticket, int] = {}  # the calls whose 429s were strikes, and the cap before
         self._hold, self._step, self._raise_at = 1.0, 1, 0.0
-        # window: from one opening to the next
-        self._opened, self._accepted, self._quota, self._width, self._budget = -inf, 0, 0, 0.0, 0
+        self._opened, self._accepted = -inf, 0  # when the limit opened last, and requests accepted since
+        self._quota, self._width, self._budget = 0, 0.0, 0  # requests and seconds of a window; those left
 
     @property
     def exhausted(self) -> bool:
