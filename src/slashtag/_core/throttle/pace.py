@@ -14,9 +14,9 @@ SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
 QUICK, SLOW = 2.5, 7.2  # seconds at least, at most, until the curve is back at its rate
 RISE = 20  # requests that a session adds, whatever its rate: sessions that share a limit become equal
-COMPANY = 4  # corrections, at first and after an early one, in which others may share the limit
-DOUBT = 0.7  # dip, to half the rate: 429s that still occur there are due to no rate
-FALLEN = 0.8  # of the accepted rate: below it the limit is another, and 429s are counted anew
+COMPANY = 4  # corrections in which others may share the limit: at first, and after repeated early ones
+DOUBT = 0.7  # dip, to half the rate, which does not cause the 429s that still occur there
+FALLEN = 0.8  # of the accepted rate: below it the limit is another, and strays are counted anew
 SOON = 200  # requests, unpaced, after which no limit is exhausted if 429s occur at any pace
 MOST = 0.3  # share of 429s that may occur at any pace
 
@@ -35,7 +35,7 @@ class Ticket:
     beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0  # all of its 429s
     refusals: int = 0  # those before which a request sent after its previous 429 was accepted
-    strays: int = 0  # 429s at a pace that was accepted before, until it is accepted
+    strays: int = 0  # 429s at a pace that was accepted before, until the call is accepted
     first: float = inf  # time of its first 429
     last: float = inf  # time of its last one
 

@@ -1,30 +1,33 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
-A call is refused when it is answered 429 although a request sent after its previous 429 was accepted. It
+A call is refused when it is answered 429 although a request sent after its previous 429 was accepted: it then
 waits by itself, twice as long each time. Once it was refused twice it is sent beside the others: it takes no
-place under the cap and waits for no pace.
+place under the cap and waits for no pace, but for one that is given. A row of 429s counts each call once, and
+each accepted request sent after the first of them takes off a third.
 
-state       may depart                         isolated 429             429s in a row     accepted
-open        in flight < cap,                   at full concurrency and  probing           cap + 1/4
-            few 429s in a row                  excessive: suspect a cap
-open, cap   the same                           over it: back to it;     probing           cap + 1, 2, 4
-suspected                                      else strike, 3rd: paced                    after a hold
-probing     one probe at a time, ever later    -                        -                 probe: see below
-paced       when due                           excessive: correct rate  probing, resume   -
-quota       in flight < cap, which is 1 once   budget + 1, but probing  probing           cap + 1
-            no budget is left                  once none is left
+state       may depart                    429, the row is not full     429 that fills  accepted
+                                                                       the row
+open        in flight < cap,              at the highest cap, if       probing         cap + 1/4
+            row < HOLD                    excessive: suspect a cap
+open, cap   the same                      over the safe number: back;  probing         under it cap + 1; at it
+suspected                                 else strike: it falls by                     + 1, 2, 4 after a hold
+                                          10 %, at the 3rd: paced
+probing     one probe at a time           -                            -               probe: see below
+paced       when due                      excessive: correct the rate  probing         -
+quota       in flight < cap, 1 once no    budget left: budget + 1;     probing         cap + 1
+            budget is left; row < HOLD    none left: probing
 
-In a row are those of different calls. A 429 of a refused call, unless it answers the probe, does nothing but
-take a strike of that call back, and give its own place in the budget back if it was not sent beside.
+A 429 of a refused call, unless its request was the probe, leads to no other state. It takes back a strike of
+that call, gives back what its request took of the budget, and is counted as a request not accepted.
 
-An accepted probe chooses by what the limit did. Exhausted for 12 s: a quota for each window, measured anew in
-each. Open within 1.5 s: a cap in flight, unless three strikes refuted that, or a probe was answered 429 with
-nothing else in flight. Else: paced, at what was accepted since it opened. A rate that is given never changes.
+An accepted probe picks the first that fits. Rate given: paced. Exhausted for 12 s, or a window over: quota,
+measured anew. Quota known: the same again. Paced before, 3 strikes, a probe answered 429 alone in flight, or
+over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a cap is suspected.
 
 If 429s go on at a pace well under a rate that was accepted, the rate does not cause them: their share is
-learnt, the session is open again, and only a larger share leads to pacing. If the limit is exhausted soon
-after, it did cause them: the share is forgotten, and twice as many 429s are needed to learn one again. A 429
-of a call that was not accepted since may be that of a refused one: twice the share of such cuts no rate.
+learnt, the session is open again, and no cap is suspected. If the limit is exhausted soon after, the rate did
+cause them: the share is forgotten, and twice as many 429s are needed to learn one again. A 429 of a call that
+was not accepted since may be that of a refused one: up to twice the share of such cuts no rate.
 """
 
 from collections.abc import Callable
@@ -38,16 +41,16 @@ OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
 START = 16  # requests in flight at the start: 64 gains nothing and doubles the waste
 GROWTH = 1 / 4  # of a place in flight for each accepted request: more is rejected when the limit is met
-CLUSTER = 4.0  # 429s in a row, and 1/16 (paced: 1/8) of those in flight, that no chance explains
+CLUSTER = 4.0  # a full row, with 1/16 (paced: 1/8) of those in flight: no chance explains it
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
-HOLD = 2  # 429s in a row after which an unpaced session waits for the answers that are under way
-STRAY = 20  # 429s in a row more than HOLD and CLUSTER, times the share of 429s that occur at any pace
+HOLD = 2  # length of a row from which an unpaced session waits for the answers that are under way
+STRAY = 20  # added to HOLD and CLUSTER, times the share of 429s that occur at any pace
 STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
-FEWEST = 4  # in flight, of the cap that is suspected first: with fewer, others would wait if there is none
+FEWEST = 4  # in flight, at least, of the first cap that is suspected: a wrong one then costs little
 LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
-SLOWEST = 3.5  # seconds between two probes at most
-BELIEVED = 5  # probes in a row told a Retry-After, each of another call: fewer may be refused calls
+SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
+BELIEVED = 5  # probes in a row told a Retry-After, none of the call before: fewer may be refused calls
 LONGEST = 900.0  # seconds that a 503 may pause the session: one answer is no reason to stop for hours
 ALONE = 0.125  # seconds that a call answered 429 waits at least; doubled each time it is refused
 
@@ -69,8 +72,8 @@ class Throttle:
         self._cap: float = min(START, concurrency) if rate is None else concurrency
         self._number = 0
         self._passed = -inf  # departure of the last request accepted
-        self._run = 0.0  # 429s in a row of different calls, less LEAK for each accepted request sent later
-        self._first = 0.0  # when the first of them was sent
+        self._run = 0.0  # length of the row of 429s
+        self._first = 0.0  # when the request of its first 429 was sent
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or inf)  # inf: none yet
         self._probe: Ticket | None = None
@@ -80,9 +83,8 @@ class Throttle:
         self._teller: Ticket | None = None  # the last of these calls
         self._tellers = self._waited = 0  # probes in a row told one; probes answered 429 alone in flight
         self._load = 0  # in flight when the limit was exhausted, less what was answered 429 since
-        # cap in flight: none suspected while `_safe` is 0
-        self._safe = self._strikes = 0
-        self._struck: dict[Ticket, int] = {}  # the calls whose 429s were strikes, and the cap before
+        self._safe = self._strikes = 0  # how many in flight are safe; 0: no cap is suspected
+        self._struck: dict[Ticket, int] = {}  # the calls whose 429s were strikes, and `_safe` before
         self._hold, self._step, self._raise_at = 1.0, 1, 0.0
         self._opened, self._accepted = -inf, 0  # when the limit opened last, and requests accepted since
         self._quota, self._width, self._budget = 0, 0.0, 0  # requests and seconds of a window; those left
