@@ -75,7 +75,8 @@ def budget_of(session: AsyncSession) -> RetryBudget:
 
 def run_out(session: AsyncSession) -> None:
     """Let the time of all attempts that are under way be over."""
-    session._sender.transport.end_attempts()
+    for attempt in session._sender.transport._attempts:
+        attempt.expire()
 
 
 def spend(budget: RetryBudget) -> None:

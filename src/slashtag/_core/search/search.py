@@ -73,15 +73,15 @@ class Search:
         self._bounds = Bounds()
         # The questions whose answers are equations of the bounds.
         self._facts: list[Question] = []
-        #: Roots to be asked anew, in halves.
-        self._suspects: list[Cell] = []
+        #: Roots to be asked anew, in halves; a dict, as the order of a set differs from process to process.
+        self._suspects: dict[Cell, None] = {}
 
     def rounds(self) -> Rounds:
         """Yield the questions of each round, to be answered before the next, or `()`: a pause."""
         yield from self._ask_roots([Question(root) for root in self._roots])
         while self.is_usable:
             for root in filter(_is_costly, self._roots):
-                self._suspect(root)
+                self._suspects[root] = None
             if self._suspects:
                 yield from self._cut()
             yield from self._split()
@@ -139,7 +139,7 @@ class Search:
             if not is_dense and root.take(answer):
                 root.know(self._bounds)
                 continue
-            self._suspects.append(root)
+            self._suspects[root] = None
             if answer is not None:
                 # Its halves are no better: ask its keys alone.
                 root.origin.requests += 2 * len(root.origin.keys)  # see `_is_costly`
@@ -152,7 +152,7 @@ class Search:
                 if (yield from self._bounds.accepts(partial(cell.halve, self._bounds))):
                     cells += cell.halves
                 else:
-                    self._suspect(cell.root)
+                    self._suspects[cell.root] = None
             if not cell.is_exact(self._bounds):
                 cells.append(cell)
             elif cell is not cell.root and not cell.halves and not cell.total(self._bounds.high):
@@ -278,13 +278,9 @@ class Search:
         for cell in question.cells:
             cell.contradictions += 1
         if len(question.cells) == 1 and not question.riders:
-            self._suspect(question.cells[0].root)
+            self._suspects[question.cells[0].root] = None
 
     # What goes wrong.
-
-    def _suspect(self, root: Cell) -> None:
-        if root not in self._suspects:
-            self._suspects.append(root)
 
     def _add_root(self, root: Cell) -> None:
         if len(root.units) > max(1, self._few):
@@ -322,7 +318,7 @@ class Search:
     def _cut(self) -> Rounds:
         """Ask the halves of suspect batches, or their units if they took too many requests."""
         while self._suspects:
-            suspects, self._suspects = self._suspects, []
+            suspects, self._suspects = list(self._suspects), {}
             known = [root for root in suspects if root.answer is not None and not _is_costly(root)]
             if (yield from self._find_change((), known)):
                 return
@@ -348,7 +344,7 @@ class Search:
             if cell is cell.root:
                 cell.know(self._bounds)
             if cell.halves and not (yield from self._bounds.accepts(partial(cell.halve, self._bounds))):
-                self._suspect(cell.root)
+                self._suspects[cell.root] = None
             yield ()
         for fact in facts:
             if not fact.roots <= roots:
