@@ -202,7 +202,7 @@ class Transport:
         raise failure
 
     def _expire(self) -> None:
-        """End the attempts whose time is over; one timer for all takes a quarter of the time of one for each."""
+        """End the attempts whose time is over; one timer for all takes a quarter of one for each."""
         assert self.loop is not None
         now = self.loop.time()
         for attempt in self._attempts:
