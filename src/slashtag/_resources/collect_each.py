@@ -164,8 +164,9 @@ class EachRun(Generic[R]):
                 failed.append(selector)
                 log.info("all-time statistics of %s cannot be used to skip months: %s", selector, error)
                 return
-            # Months that do not add up to the total are of no use, nor are those of other batches then.
-            traits.all_time_is_wrong |= not stats.reconciles
+            if not stats.reconciles:  # nor are those of other batches of use then
+                traits.all_time_is_wrong = True
+                log.info("all-time statistics of %s do not add up: no months are skipped", selector)
             group.all_time_counts[selector.keys] = stats.clicks_breakdown
 
         await WorkerPool(group.selectors, learn, self._workers).run()

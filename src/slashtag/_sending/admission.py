@@ -30,7 +30,7 @@ log = logging.getLogger("slashtag")
 
 
 class WaitTooLongError(Exception):
-    """Failure to admit a request within its max_wait, or before the end of a pause in so many seconds."""
+    """Failure to admit a request within its max_wait; `seconds`: until a pause ends, None without one."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
