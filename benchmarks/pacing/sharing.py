@@ -16,16 +16,15 @@ from random import Random
 from statistics import mean
 
 from slashtag._core.throttle.throttle import Throttle, Ticket
-from slashtag._sending.admission import TURNS
 
 from .servers import Server, TokenBucket
-from .simulate import CONCURRENCY, REJECTION, Latency
+from .simulate import CONCURRENCY, POOL, REJECTION, Latency, Queue
 
 SESSIONS, RATE, BURST = 4, 100, 20
 
 
 class Session:
-    """A throttle, and the calls that were answered 429 and may be sent again, in two queues."""
+    """A throttle, and calls that never end: as one is answered another one comes."""
 
     def __init__(self, start: float) -> None:
         self.throttle = Throttle(CONCURRENCY)
@@ -33,70 +32,68 @@ class Session:
         self.alarm = inf
         self.accepted = 0
         self.rejected = 0
-        self._returned: list[Ticket] = []
-        self._refused: list[Ticket] = []
-        self._turns = 0  # of new calls before the next that returned
+        self.queue = Queue()
+        self.met: dict[int, Ticket] = {}  # the tickets of calls answered 429
+        self._calls = count()
+        for _ in range(POOL):
+            self.come()
 
-    def back(self, ticket: Ticket) -> None:
-        """Let a call that was answered 429 wait for its turn."""
-        (self._refused if ticket.is_refused else self._returned).append(ticket)
+    def come(self) -> None:
+        """Let a new call wait."""
+        self.queue.put(next(self._calls))
 
-    def ready_at(self, now: float) -> float:
-        """Return when the next request may depart."""
-        return self.throttle.ready_at(now, beside=self._queue() is self._refused)
-
-    def depart(self, now: float) -> Ticket:
-        """Send a request, of a new call unless one that returned has its turn."""
-        queue = self._queue()
-        self._turns = TURNS if queue is self._returned else max(self._turns - (queue is None), 0)
-        return self.throttle.depart(now, queue.pop(0) if queue else None)
-
-    def _queue(self) -> list[Ticket] | None:
-        if self.throttle.exhausted:
-            return None
-        return self._refused or (None if self._turns else self._returned) or None
+    def depart(self, now: float) -> tuple[int, Ticket]:
+        """Send the request of the next call."""
+        call = self.queue.take(self.throttle)
+        return call, self.throttle.depart(now, self.met.pop(call, None))
 
 
 def share(server: Server, starts: list[float], seconds: float, seed: int) -> list[Session]:
     """Let sessions send requests until `seconds`; return them."""
     rng, latency, order = Random(seed), Latency(seed), count()
     sessions = [Session(start) for start in starts]
-    events: list[tuple[float, int, Session, str, Ticket | None, float]] = []
+    events: list[tuple[float, int, Session, str, int, Ticket, float]] = []
+    nothing = Ticket()
 
-    def at(time: float, session: Session, kind: str, ticket: Ticket | None = None, what: float = 0.0) -> None:
-        heappush(events, (time, next(order), session, kind, ticket, what))
+    def at(
+        time: float, session: Session, kind: str, call: int = -1, ticket: Ticket = nothing, what: float = 0.0
+    ) -> None:
+        heappush(events, (time, next(order), session, kind, call, ticket, what))
 
     for session in sessions:
         at(session.start, session, "wake")
-    told: float | None = None
     while True:
-        now, _, session, kind, ticket, what = heappop(events)
+        now, _, session, kind, call, ticket, what = heappop(events)
         if now > seconds:
             return sessions
-        if kind == "arrive" and ticket:
+        if kind == "arrive":
             status, told = server.arrive(now, 0)
             server.inside += status != 429
             took = what * (REJECTION if status == 429 else 1)
-            at(ticket.sent + took, session, "accepted" if status == 200 else "rejected", ticket, told or 0.0)
+            kind = "accepted" if status == 200 else "rejected"
+            at(ticket.sent + took, session, kind, call, ticket, told or 0.0)
             continue
-        if kind == "accepted" and ticket:
+        if kind == "accepted":
             server.inside -= 1
             session.accepted += 1
+            session.come()
             session.throttle.accepted(ticket, now)
-        elif kind == "rejected" and ticket:
+        elif kind == "rejected":
             session.rejected += 1
-            at(max(session.throttle.rejected(ticket, now, what or None), now), session, "back", ticket)
-        elif ticket:
-            session.back(ticket)
+            session.met[call] = ticket
+            at(max(session.throttle.rejected(ticket, now, what or None), now), session, "back", call, ticket)
+        elif kind == "back":
+            session.queue.put(call, ticket)
         elif what == session.alarm:
             session.alarm = inf
-        while (ready := session.ready_at(now)) <= now:
-            ticket, took = session.depart(now), latency()
-            at(now + server.uplink * took, session, "arrive", ticket, took)
+        while (ready := session.queue.ready_at(session.throttle, now)) <= now:
+            call, ticket = session.depart(now)
+            took = latency()
+            at(now + server.uplink * took, session, "arrive", call, ticket, took)
         if now < ready < session.alarm:
             session.alarm = ready
             late = rng.random() * (0.002 if rng.random() < 0.98 else 0.010)  # as timers are
-            at(ready + late, session, "wake", None, ready)
+            at(ready + late, session, "wake", what=ready)
 
 
 def measure(seed: int, seconds: float, sessions: int = SESSIONS) -> tuple[float, float, float]:

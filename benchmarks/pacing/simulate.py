@@ -1,7 +1,8 @@
 """Run one job against a server model in virtual time, with a client policy or with an oracle.
 
-The client keeps a queue, oldest request first. A request answered 429 goes to its end, and behind TURNS
-others, or waits alone first where the policy says so; one answered 500 backs off alone with full jitter.
+The client keeps a queue, oldest request first. A request answered 429 waits alone where the policy says so,
+and departs before newer ones, but TURNS of them depart between two such; one answered 500 backs off alone
+with full jitter.
 Timers fire up to some milliseconds late, as an event loop's do.
 """
 
@@ -55,6 +56,45 @@ class Run:
     log: list[tuple[float, int]] = field(default_factory=list)
 
 
+class Queue:
+    """Calls that wait, by their numbers, in the order in which a session's queue lets them depart."""
+
+    def __init__(self) -> None:
+        self.new: list[int] = []
+        self._returned: list[int] = []  # after a 429
+        self._refused: list[int] = []
+        self._turns = 0  # of new calls before the next that returned
+
+    def __len__(self) -> int:
+        return len(self.new) + len(self._returned) + len(self._refused)
+
+    def put(self, call: int, ticket: Any = None) -> None:
+        """Let a call wait; `ticket` is that with which it was answered 429."""
+        refused = getattr(ticket, "is_refused", False)
+        heapq.heappush(self.new if ticket is None else self._refused if refused else self._returned, call)
+
+    def ready_at(self, policy: Policy, now: float) -> float:
+        """Return when the next call may depart, inf if none waits."""
+        calls = self._next(policy)
+        return policy.ready_at(now, beside=calls is self._refused) if calls else math.inf
+
+    def take(self, policy: Policy) -> int:
+        """Remove the next call, and return it."""
+        calls = self._next(policy)
+        if calls is self._returned:
+            self._turns = TURNS
+        elif calls is self.new:
+            self._turns = max(self._turns - 1, 0)
+        return calls.pop() if policy.exhausted and calls is self.new else heapq.heappop(calls)
+
+    def _next(self, policy: Policy) -> list[int]:
+        if policy.exhausted:
+            return self.new or self._returned or self._refused
+        if self.new and self._returned and not self._refused:
+            return self.new if self._turns else self._returned
+        return self._refused or self.new or self._returned
+
+
 class Latency:
     """Draw latencies in seconds; the oracle meets the same ones as the client."""
 
@@ -83,11 +123,7 @@ def run(
     RuntimeError on a deadlock, and after `give_up` seconds.
     """
     result, latency, rng = Run(), Latency(seed, scale), Random(seed)
-    # Heaps of places and requests: new ones, those answered 429 before, and refused ones.
-    waiting: list[tuple[int, int]] = []
-    returned: list[tuple[int, int]] = []
-    refused: list[tuple[int, int]] = []
-    places: dict[int, int] = {}
+    queue = Queue()
     coming = iter(range(requests))
     left = sum(not server.is_apart(request) for request in range(requests))
     failures: dict[int, int] = {}
@@ -95,7 +131,7 @@ def run(
     previous: dict[int, Any] = {}  # the tickets of requests answered 429
     alone: Alone | None = policy if hasattr(policy, "alone") else None
     events: list[tuple[float, int, int, tuple[Any, ...]]] = []
-    order, place, alarm, flying, turns = 0, 0, math.inf, 0, 0
+    order, alarm, flying = 0, math.inf, 0
     wake, arrive, answer, retry, back = range(5)
 
     def at(time: float, kind: int, *what: Any) -> None:
@@ -103,44 +139,22 @@ def run(
         order += 1
         heapq.heappush(events, (time, order, kind, what))
 
-    def queue(request: int) -> None:
-        ticket = previous.get(request)
-        lane = waiting if ticket is None else refused if getattr(ticket, "is_refused", False) else returned
-        heapq.heappush(lane, (places[request], request))
-
-    def next_lane() -> list[tuple[int, int]]:
-        if policy.exhausted:
-            return waiting or returned or refused
-        if waiting and returned and not refused:
-            return waiting if turns or waiting < returned else returned
-        return refused or waiting or returned
-
-    def to_the_end(request: int) -> None:
-        nonlocal place
-        place += 1
-        places[request] = place
-
     now = 0.0
     while left:
-        while len(waiting) + flying < pool and (request := next(coming, None)) is not None:
-            to_the_end(request)
-            queue(request)
-        while lane := next_lane():
-            ready = policy.ready_at(now, beside=True) if lane is refused else policy.ready_at(now)
-            if ready > now:
-                break
-            _, request = lane.pop() if policy.exhausted and lane is waiting else heapq.heappop(lane)
+        while len(queue.new) + flying < pool and (request := next(coming, None)) is not None:
+            queue.put(request)
+        while (ready := queue.ready_at(policy, now)) <= now:
+            request = queue.take(policy)
             ticket = policy.depart(now, previous.get(request))
             flying += 1
-            turns = TURNS if lane is returned else max(turns - (lane is waiting), 0)
             took = latency() * server.slowdown(flying)
             at(now + server.uplink * took, arrive, request, ticket, took, now)
-        if (waiting or returned or refused) and now < ready < alarm:
+        if now < ready < alarm:
             alarm = ready
             late = rng.random() * (0.002 if rng.random() < 0.98 else 0.010)
             at(ready + late, wake, ready)
         if not events:
-            raise RuntimeError(f"deadlock at {now:.3f}: nothing in flight, {len(waiting)} waiting")
+            raise RuntimeError(f"deadlock at {now:.3f}: nothing in flight, {len(queue)} waiting")
         now, _, kind, what = heapq.heappop(events)
         if now > give_up:
             raise RuntimeError(f"gave up at {now:.0f} with {result.useful} of {requests} answered")
@@ -165,12 +179,11 @@ def run(
             elif status == 429:
                 result.rejects += 1
                 previous[request] = ticket
-                to_the_end(request)
                 again = policy.rejected(ticket, now, retry_after)
                 if alone is None and again and again > now:
                     at(again, retry, request)
                 elif alone is None:
-                    queue(request)
+                    queue.put(request, ticket)
                 else:
                     tries = rejects[request] = rejects.get(request, 0) + 1
                     at(now + alone.alone(tries, retry_after), back, request)
@@ -182,7 +195,7 @@ def run(
         elif kind in (retry, back):
             if kind == back and alone is not None:
                 alone.back()
-            queue(what[0])
+            queue.put(what[0], previous.get(what[0]))
         elif what[0] == alarm:
             alarm = math.inf
         if watch:

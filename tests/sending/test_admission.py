@@ -274,11 +274,11 @@ async def test_after_rejected_probes_as_many_different_calls_have_probed() -> No
 
 
 async def test_of_those_that_met_a_429_one_in_four_goes_while_others_wait(door: Door) -> None:
-    before = [asyncio.create_task(door.admission.enter(n, ticket=Ticket())) for n in range(3)]
+    before = [asyncio.create_task(door.admission.enter(n, ticket=Ticket())) for n in range(7, 10)]
     door.tasks += before
     ticket = door.full()
     await turns(3)
-    others = [await door.come(n) for n in range(3, 10)]
+    others = [await door.come(n) for n in range(7)]
     gone = []
     for _ in (*before, *others):
         door.admission.accepted(ticket, door.now)

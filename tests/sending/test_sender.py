@@ -304,6 +304,18 @@ async def test_a_429_of_one_request_delays_only_that_one() -> None:
         assert wire.requests[-1].at >= wire.requests[0].at + 0.99
 
 
+async def test_a_call_that_met_a_429_keeps_its_place_before_those_that_wait() -> None:
+    async def script(request: Request) -> Answer:
+        first = request.query["page"] == ["1"] and pages_of(wire).count(1) == 1
+        if request.query["page"] == ["2"]:  # until the first call waits for its turn again
+            await asyncio.sleep(0.5)
+        return html(429) if first else ok(PAGE)
+
+    async with Wire(script) as wire, connect(wire, concurrency=1) as session:
+        await asyncio.gather(*(session.urls.page(n) for n in range(1, 9)))
+        assert pages_of(wire) == [1, 2, 1, 3, 4, 5, 6, 7, 8]
+
+
 def pages_of(wire: Wire) -> list[int]:
     return [int(request.query["page"][0]) for request in wire.requests]
 

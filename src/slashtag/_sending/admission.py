@@ -46,9 +46,9 @@ class _Waiter(NamedTuple):
 class Admission:
     """Queue of the requests of a session, admitted as the throttle allows.
 
-    Requests depart in the order of their numbers. One that returns after a failure keeps its number; one that
-    was answered 429 waits by itself, then takes a new number, at the end, and TURNS new ones depart between
-    two such. While the limit is exhausted, those that have met no 429 go first, and of them one of the last
+    Requests depart in the order of their numbers. One that returns keeps its number: after a failure among
+    new ones; after a 429, when it has waited by itself, before them, but TURNS new ones depart between two
+    such. While the limit is exhausted, those that have met no 429 go first, and of them one of the last
     to come: it is the least like those that met one. Else refused requests go first: they take no turn of
     others. Every ticket must be given back to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
@@ -197,8 +197,7 @@ class Admission:
         if self.throttle.exhausted:
             return self._new or self._returned or self._refused
         if self._new and self._returned and not self._refused:
-            is_first = self._new[0].order < self._returned[0].order
-            return self._new if self._turns or is_first else self._returned
+            return self._new if self._turns else self._returned
         return self._refused or self._new or self._returned
 
     def _refuse_hopeless(self) -> None:

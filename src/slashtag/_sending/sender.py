@@ -237,7 +237,7 @@ class Sender:
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
         state.earliest = self.admission.rejected(ticket, now, error.retry_after)
-        state.order, state.ticket, state.refusal = self.admission.order(), ticket, error
+        state.ticket, state.refusal = ticket, error
         self.metrics.sends_again(state.earliest, now)
         if (limit := tag_limit(call, error, ticket)) is not None:
             state.attempts += ticket.rejects  # which were answers to this call

@@ -440,6 +440,17 @@ def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(
     assert throttle.state == state
 
 
+@pytest.mark.parametrize(("refusals", "ready"), [(0, False), (2, True)])
+def test_a_429_before_a_quota_is_used_up_lets_one_go_at_a_time_again(refusals: int, ready: bool) -> None:
+    """A window that slides frees places one after the other."""
+    throttle, now = with_quota()
+    for _ in range(2):
+        throttle.accepted(throttle.depart(now), now + 0.1)
+    throttle.rejected(throttle.depart(now + 0.2, Ticket(refusals=refusals)), now + 0.3)
+    throttle.depart(now + 0.3)
+    assert (throttle.ready_at(now + 0.3) <= now + 0.3) is ready
+
+
 def test_a_quota_that_is_used_up_is_waited_for_and_holds_again() -> None:
     throttle, now = with_quota()  # of 8, of which one was the probe
     for _ in range(7):
@@ -622,6 +633,23 @@ def test_a_session_whose_corrections_are_not_early_takes_the_limit_for_its_own(
     pace = corrected(12.0, late)
     assert (pace.rise > 2 * pace.dip) is others
     assert pace.time == pytest.approx(30 / 12 if others else 50 / 12)
+
+
+@pytest.mark.parametrize(("accepted", "half"), [(0.85, True), (0.95, False)])
+def test_a_rate_that_falls_and_falls_is_halved_to_see_whether_it_causes_the_429s(
+    accepted: float, half: bool
+) -> None:
+    """Law 6: however late in its curve each correction comes."""
+    pace = Pace(100.0)
+    ticket = Ticket(10.0, 100, 1)
+    curve = pace.enter(ticket, 100.0)
+    for _ in range(4):
+        pace.start(ticket.sent, curve, ticket.sent)
+        seconds = pace.time
+        ticket = Ticket(ticket.sent + seconds, ticket.number + int(accepted * pace.proven * seconds), 1)
+        curve = pace.correct(ticket)
+    pace.start(ticket.sent, curve, ticket.sent)
+    assert (pace.at(ticket.sent) < 0.6 * pace.proven) is half
 
 
 def test_no_correction_keeps_what_was_accepted_long_before() -> None:

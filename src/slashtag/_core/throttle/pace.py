@@ -65,7 +65,7 @@ class Pace:
         self.proven = 0.0  # rate that was accepted before the last correction
         self.known = 0.0  # share of 429s that was learnt to occur at any pace
         self._needed = 3  # 429s that teach it; twice as many each time they were due to others
-        self._early = 0  # consecutive corrections before the curve was back at its rate
+        self._early = 0  # consecutive corrections before the curve was back, or when less was accepted
         self._company = COMPANY  # corrections until the session takes the limit for its own
         self._below = self._strays = 0  # answers at a pace under `proven`; 429s, to calls not accepted since
         self._slow = self._slow_lost = 0  # answers at a pace well under `proven`, and 429s
@@ -155,9 +155,9 @@ class Pace:
         return rate, DOUBT, 1.0, DOUBT
 
     def correct(self, ticket: Ticket) -> Curve:
-        """Return the curve after excessive 429s; each that comes early dips deeper."""
+        """Return the curve after excessive 429s; the third in a row, early or at a lower rate, dips deep."""
         low = self.measured(ticket, 0.0)
-        early = ticket.sent - self.since < 0.9 * self.time
+        early = ticket.sent - self.since < 0.9 * self.time or low < 0.9 * self.proven
         return self.resume(ticket, low, ticket.sent, self._early + 1 if early else 0)
 
     def resume(self, ticket: Ticket, low: float, exceeded_at: float, early: int = 0) -> Curve:

@@ -14,13 +14,13 @@ suspected                                 else strike: it falls by              
                                           10 %, at the 3rd: paced
 probing     one probe at a time           -                            -               probe: see below
 paced       when due                      excessive: correct the rate  probing         -
-quota       in flight < cap, 1 once no    budget left: budget + 1;     probing         cap + 1
-            budget is left; row < HOLD    none left: probing
+quota       in flight < cap, 1 once no    budget left: budget + 1,     probing         cap + 1
+            budget is left; row < HOLD    cap 1; none left: probing
 
 A 429 of a refused call, unless its request was the probe, leads to no other state. It takes back a strike of
 that call, gives back what its request took of the budget, and is counted as a request not accepted.
 
-An accepted probe picks the first that fits. Rate given: paced. Exhausted for 12 s, or a window over: quota,
+An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s, or a window over: quota,
 measured anew. Quota known: the same again. Paced before, 3 strikes, a probe answered 429 alone in flight, or
 over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a cap is suspected.
 
@@ -47,7 +47,7 @@ HOLD = 2  # length of a row from which an unpaced session waits for the answers 
 STRAY = 20  # added to HOLD and CLUSTER, times the share of 429s that occur at any pace
 STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
 FEWEST = 4  # in flight, at least, of the first cap that is suspected: a wrong one then costs little
-LONG = 12.0  # seconds: a limit that stays exhausted for this long is a quota window
+LONG = 7.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
 BELIEVED = 5  # probes in a row told a Retry-After, none of the call before: fewer may be refused calls
@@ -184,7 +184,7 @@ class Throttle:
             self._exhausted(ticket, now)
             return self.paused_until + FLOOR
         if self.state == QUOTA:
-            self._budget += 1
+            self._budget, self._cap = self._budget + 1, 1
         elif not self._is_given:
             self._isolated(ticket, now)
         return own
