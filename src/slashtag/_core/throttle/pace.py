@@ -12,9 +12,9 @@ BRIEF = 0.5  # seconds at least between two corrections
 SETTLE = 0.2  # seconds until a correction shows in the answers
 SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
-QUICK, SLOW = 2.5, 7.2  # seconds at least, at most, until the curve is back at its rate
+QUICK, SLOW = 2.5, 7.2  # seconds at least, at most, until a corrected curve is back at its rate
 RISE = 20  # requests that a session adds, whatever its rate: sessions that share a limit become equal
-COMPANY = 4  # corrections in which others may share the limit: at first, and after repeated early ones
+COMPANY = 4  # corrections in which others may share the limit: at first, and after early ones
 DOUBT = 0.7  # dip, to half the rate, which does not cause the 429s that still occur there
 FALLEN = 0.8  # of the accepted rate: below it the limit is another, and strays are counted anew
 SOON = 200  # requests, unpaced, after which no limit is exhausted if 429s occur at any pace
@@ -30,7 +30,7 @@ class Ticket:
 
     sent: float = 0.0
     number: int = 0  # of the request in the session
-    load: int = 0  # requests in flight, with this one, without those of refused calls
+    load: int = 0  # requests in flight when it was sent, without those of refused calls
     pace: float = inf  # requests a second at which it departed; inf: not paced, or in the first SETTLE
     beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0  # all of its 429s
@@ -131,7 +131,7 @@ class Pace:
         return enough and self._weight > TOLERATED * count + strays + SIGMA * sqrt(strays)
 
     def measured(self, ticket: Ticket, seconds: float) -> float:
-        """Return the accepted requests a second since the latest mark that is old enough."""
+        """Return the requests a second, without 429s, since the latest mark that is old enough, or all."""
         passed, sent = 0, ticket.sent
         for number, sent, lost in reversed(self._marks):
             passed = ticket.number - number - (self._lost - lost)
@@ -155,7 +155,7 @@ class Pace:
         return rate, DOUBT, 1.0, DOUBT
 
     def correct(self, ticket: Ticket) -> Curve:
-        """Return the curve after excessive 429s; the third in a row, early or at a lower rate, dips deep."""
+        """Return the curve after excessive 429s; one that follows early ones, or lower rates, dips deep."""
         low = self.measured(ticket, 0.0)
         early = ticket.sent - self.since < 0.9 * self.time or low < 0.9 * self.proven
         return self.resume(ticket, low, ticket.sent, self._early + 1 if early else 0)

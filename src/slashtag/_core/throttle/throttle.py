@@ -11,23 +11,23 @@ open        in flight < cap,              at the highest cap, if       probing  
             row < HOLD                    excessive: suspect a cap
 open, cap   the same                      over the safe number: back;  probing         under it cap + 1; at it
 suspected                                 else strike: it falls by                     + 1, 2, 4 after a hold
-                                          10 %, at the 3rd: paced
+                                          10 %; with 3: paced
 probing     one probe at a time           -                            -               probe: see below
 paced       when due                      excessive: correct the rate  probing         -
 quota       in flight < cap, 1 once no    budget left: budget + 1,     probing         cap + 1
             budget is left; row < HOLD    cap 1; none left: probing
 
-A 429 of a refused call, unless its request was the probe, leads to no other state. It takes back a strike of
-that call, gives back what its request took of the budget, and is counted as a request not accepted.
+A 429 of a request sent before the state changed last, or before the budget was used up, only makes its call
+wait. So does that of a refused call, but it takes back a strike of that call, gives back what its request
+took of the budget, and is counted as not accepted; if its request was the probe, the next probe follows.
 
 An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s, or a window over: quota,
 measured anew. Quota known: the same again. Paced before, 3 strikes, a probe answered 429 alone in flight, or
 over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a cap is suspected.
 
-If 429s go on at a pace well under a rate that was accepted, the rate does not cause them: their share is
-learnt, the session is open again, and no cap is suspected. If the limit is exhausted soon after, the rate did
-cause them: the share is forgotten, and twice as many 429s are needed to learn one again. A 429 of a call that
-was not accepted since may be that of a refused one: up to twice the share of such cuts no rate.
+429s that go on at a pace well under an accepted rate are not caused by it: their share is learnt, the session
+is open again, and next paced. If the limit is exhausted soon after, the share is forgotten, and needs twice
+as many 429s. Those of calls not accepted since, which may be refused, cut no rate up to twice their share.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ PATIENCE = 3  # an exhausted limit is probed again after a third of the time it 
 SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
 BELIEVED = 5  # probes in a row told a Retry-After, none of the call before: fewer may be refused calls
 LONGEST = 900.0  # seconds that a 503 may pause the session: one answer is no reason to stop for hours
-ALONE = 0.125  # seconds that a call answered 429 waits at least; doubled each time it is refused
+ALONE = 0.125  # seconds that a call waits after a 429, but for a probe; doubled each time it is refused
 
 
 class Throttle:
@@ -104,7 +104,7 @@ class Throttle:
     def ready_at(self, now: float, *, beside: bool = False) -> float:
         """Return when the next request may be sent: up to now at once, inf not before an answer arrives.
 
-        `beside`: for a refused call, which waits for no pace and takes no place in it.
+        `beside`: for a refused call, which takes no place of others and waits for no pace but a given one.
         """
         if now < self.paused_until:
             return self.paused_until
@@ -136,7 +136,7 @@ class Throttle:
             self._pause(now + FLOOR)
         elif self.state == QUOTA and not beside:
             self._budget -= 1
-            if not self._budget:
+            if self._budget <= 0:
                 self._cap, self._epoch = 1, now
         return ticket
 
