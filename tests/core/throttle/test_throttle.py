@@ -451,13 +451,16 @@ def test_a_429_before_a_quota_is_used_up_lets_one_go_at_a_time_again(refusals: i
     assert (throttle.ready_at(now + 0.3) <= now + 0.3) is ready
 
 
-def test_beyond_a_quota_that_is_used_up_one_goes_at_a_time_whatever_is_accepted() -> None:
+def test_refused_calls_beyond_a_quota_that_is_used_up_go_one_at_a_time() -> None:
     throttle, now = with_quota()
-    for _ in range(20):  # far more than it holds
+    for _ in range(20):  # far more than it holds: it may have been lifted
         now += 0.2
         throttle.accepted(throttle.depart(now), now + 0.1)
-    throttle.depart(now + 0.2)
-    assert throttle.ready_at(now + 0.2) == inf
+    ticket = throttle.depart(now, Ticket(refusals=1))
+    throttle.depart(now)
+    assert throttle.ready_at(now) == now
+    throttle.rejected(ticket, now + 0.1)
+    assert (throttle.state, throttle.ready_at(now + 0.1)) == (QUOTA, inf)
 
 
 def test_a_quota_that_is_used_up_is_waited_for_and_holds_again() -> None:

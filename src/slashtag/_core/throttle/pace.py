@@ -148,8 +148,7 @@ class Pace:
 
     def enter(self, ticket: Ticket, rate: float) -> Curve:
         """Return the first curve, at a rate measured without pacing: it may be that of a burst."""
-        self.proven = rate
-        self._early = -1
+        self.proven, self._early = rate, -1
         self._slow = self._slow_lost = 0
         self.restart(ticket.number, ticket.sent)
         return rate, DOUBT, 1.0, DOUBT

@@ -14,12 +14,12 @@ suspected                                 else strike: it falls by              
                                           10 %; with 3: paced
 probing     one probe at a time           -                            -               probe: see below
 paced       when due                      excessive: correct the rate  probing         -
-quota       in flight < cap, 1 once no    budget left: budget + 1,     probing         cap + 1
-            budget is left; row < HOLD    cap 1; none left: probing
+quota       in flight < cap, 1 when the   budget left: budget + 1,     probing         cap + 1
+            budget ends; row < HOLD       cap 1; none left: probing
 
 A 429 of a request sent before the state changed last, or before the budget was used up, only makes its call
 wait. So does that of a refused call, but it takes back a strike of that call, gives back what its request
-took of the budget, and is counted as not accepted; if its request was the probe, the next probe follows.
+took of the budget (none left: cap 1), and is counted as not accepted; after a probe the next one follows.
 
 An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s, or a window over: quota,
 measured anew. Quota known: the same again. Paced before, 3 strikes, a probe answered 429 alone in flight, or
@@ -136,7 +136,7 @@ class Throttle:
             self._pause(now + FLOOR)
         elif self.state == QUOTA and not beside:
             self._budget -= 1
-            if self._budget <= 0:
+            if not self._budget:
                 self._cap, self._epoch = 1, now
         return ticket
 
@@ -174,7 +174,8 @@ class Throttle:
         if ticket.sent < self._epoch:
             return own
         if refused:
-            self._budget += self.state == QUOTA and not ticket.beside
+            if self.state == QUOTA and not ticket.beside:
+                self._budget, self._cap = self._budget + 1, self._cap if self._budget > 0 else 1
             return own
         if not self._run:
             self._first = ticket.sent
