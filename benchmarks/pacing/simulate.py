@@ -2,8 +2,7 @@
 
 The client keeps a queue, oldest request first. A request answered 429 waits alone where the policy says so,
 and departs before newer ones, but TURNS of them depart between two such; one answered 500 backs off alone
-with full jitter.
-Timers fire up to some milliseconds late, as an event loop's do.
+with full jitter. Timers fire up to some milliseconds late, as an event loop's do.
 """
 
 from __future__ import annotations
