@@ -10,20 +10,23 @@ state       may depart                    429, the row is not full     429 that 
 open        in flight < cap,              at the highest cap, if       probing         cap + 1/4
             row < HOLD                    excessive: suspect a cap
 open, cap   the same                      over the safe number: back;  probing         under it cap + 1; at it
-suspected                                 else strike: it falls by                     + 1, 2, 4 after a hold
-                                          10 %; with 3: paced
+suspected                                 else strike: it falls by                     + 1, 2, 4, each after a
+                                          10 %, the cap to half the                    second without a 429
+                                          load; with 2: paced
 probing     one probe at a time           -                            -               probe: see below
 paced       when due                      excessive: correct the rate  probing         -
 quota       in flight < cap, 1 when the   budget left: budget + 1,     probing         cap + 1
             budget ends; row < HOLD       cap 1; none left: probing
 
 A 429 of a request sent before the state changed last, or before the budget was used up, only makes its call
-wait. So does that of a refused call, but it takes back a strike of that call, gives back what its request
-took of the budget (none left: cap 1), and is counted as not accepted; after a probe the next one follows.
+wait. So does that of a refused call (no budget left: if refused twice), but it takes back a strike of that
+call, gives back its part of the budget, and is counted as not accepted; after a probe the next one follows.
 
-An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s, or a window over: quota,
-measured anew. Quota known: the same again. Paced before, 3 strikes, a probe answered 429 alone in flight, or
-over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a cap is suspected.
+An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s or a third of a window, or
+one over: quota, measured anew. Quota known: the same again. Paced before, 2 strikes, a probe answered 429
+alone in flight, or over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a
+cap is suspected. As a sliding window frees places as they were taken, each 429 with budget left lets what
+follows the first request of later windows wait 1/8 s longer, up to a quarter of the window.
 
 429s that go on at a pace well under an accepted rate are not caused by it: their share is learnt, the session
 is open again, and next paced. If the limit is exhausted soon after, the share is forgotten, and needs twice
@@ -39,14 +42,15 @@ __all__ = ["Throttle", "Ticket"]
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = 16  # requests in flight at the start: 64 gains nothing and doubles the waste
+START = 10  # requests in flight at the start: 64 gains nothing and doubles the waste
 GROWTH = 1 / 4  # of a place in flight for each accepted request: more is rejected when the limit is met
 CLUSTER = 4.0  # a full row, with 1/16 (paced: 1/8) of those in flight: no chance explains it
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
 HOLD = 2  # length of a row from which an unpaced session waits for the answers that are under way
 STRAY = 20  # added to HOLD and CLUSTER, times the share of 429s that occur at any pace
-STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
-FEWEST = 4  # in flight, at least, of the first cap that is suspected: a wrong one then costs little
+STRIKES = 2  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
+FEWEST = 4  # in flight, at least, of the first cap, and requests of a first rate: few prove little
+STEADY = 1.0  # seconds without a 429 at a cap until a higher one is tried
 LONG = 7.0  # seconds: a limit that stays exhausted for this long is a quota window
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
@@ -61,8 +65,7 @@ class Throttle:
     def __init__(
         self, concurrency: int, rate: float | None = None, notify: Callable[[str], None] = lambda text: None
     ) -> None:
-        self.in_flight = 0
-        self._beside = 0  # of them, those of refused calls, which take no place of others
+        self.in_flight = self._beside = 0  # all; those of refused calls, which take no place of others
         self.throttled = 0
         self.paused_until = 0.0
         self.state = OPEN if rate is None else PACED
@@ -72,8 +75,7 @@ class Throttle:
         self._cap: float = min(START, concurrency) if rate is None else concurrency
         self._number = 0
         self._passed = -inf  # departure of the last request accepted
-        self._run = 0.0  # length of the row of 429s
-        self._first = 0.0  # when the request of its first 429 was sent
+        self._run = self._first = 0.0  # length of the row of 429s; when the request of its first one was sent
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or inf)  # inf: none yet
         self._probe: Ticket | None = None
@@ -85,9 +87,10 @@ class Throttle:
         self._load = 0  # in flight when the limit was exhausted, less what was answered 429 since
         self._safe = self._strikes = 0  # how many in flight are safe; 0: no cap is suspected
         self._struck: dict[Ticket, int] = {}  # the calls whose 429s were strikes, and `_safe` before
-        self._hold, self._step, self._raise_at = 1.0, 1, 0.0
+        self._step, self._raise_at = 1, 0.0  # of the next raise over what is safe
         self._opened, self._accepted = -inf, 0  # when the limit opened last, and requests accepted since
         self._quota, self._width, self._budget = 0, 0.0, 0  # requests and seconds of a window; those left
+        self._late = 0.0  # seconds from the first request of a window to the next ones
 
     @property
     def exhausted(self) -> bool:
@@ -173,9 +176,8 @@ class Throttle:
             return own if refused else self.paused_until + FLOOR
         if ticket.sent < self._epoch:
             return own
-        if refused:
-            if self.state == QUOTA and not ticket.beside:
-                self._budget, self._cap = self._budget + 1, self._cap if self._budget > 0 else 1
+        if refused and (ticket.is_refused or self.state != QUOTA or self._budget > 0):
+            self._budget += self.state == QUOTA and not ticket.beside
             return own
         if not self._run:
             self._first = ticket.sent
@@ -186,6 +188,7 @@ class Throttle:
             return self.paused_until + FLOOR
         if self.state == QUOTA:
             self._budget, self._cap = self._budget + 1, 1
+            self._late = min(self._late + ALONE, self._width / 4)
         elif not self._is_given:
             self._isolated(ticket, now)
         return own
@@ -227,18 +230,16 @@ class Throttle:
     def _suspect(self, together: int, now: float) -> None:
         if not self._strikes:
             self._safe = min(max(FEWEST, together), self._concurrency)
-        self._hold, self._step, self._raise_at = 1.0, 1, now + 1.0
+        self._step, self._raise_at = 1, now + STEADY
         self._go(OPEN, self._safe)
 
     def _judge_cap(self, ticket: Ticket, now: float) -> None:
-        self._epoch = now
-        if ticket.load > self._safe:
-            self._hold, self._step = min(4.0, 2 * self._hold), 1
-        elif ticket not in self._struck:  # one for each call, to be taken back at once
+        self._epoch, self._step, self._raise_at = now, 1, now + STEADY
+        if ticket.load <= self._safe and ticket not in self._struck:  # one for each call, to be taken back
             self._struck[ticket] = self._safe
             self._strikes += 1
-            self._safe = max(1, int(0.9 * self._safe))
-        self._cap, self._raise_at = min(self._cap, self._safe), now + self._hold
+            self._safe, self._cap = max(1, int(0.9 * self._safe)), min(self._cap, max(1, ticket.load // 2))
+        self._cap = min(self._cap, self._safe)
 
     def _raise_cap(self, ticket: Ticket, now: float) -> None:
         if self._cap < min(self._safe, self._concurrency):
@@ -247,12 +248,10 @@ class Throttle:
             self._safe = int(self._cap)
             self._cap = min(self._safe + self._step, self._concurrency)
             self._step = min(4, 2 * self._step)
-            self._hold = max(1.0, self._hold / 2)
-            self._raise_at = now + self._hold
+            self._raise_at = now + STEADY
 
     def _exhausted(self, ticket: Ticket, now: float) -> None:
-        self._run = 0.0
-        self._resume = self.state == PACED
+        self._run, self._resume = 0.0, self.state == PACED
         self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
         self._told, self._teller, self._tellers = inf, ticket, 0
         if self.state != PACED:
@@ -285,10 +284,11 @@ class Throttle:
         accepted, cycle = max(self._accepted - 1, 1), max(ticket.sent - self._opened, FLOOR)
         if self._is_given:
             self._follow(now, (self._pace.rate, 0.0, 1.0, 0.0))
-        elif exhausted >= LONG or (self._quota and cycle >= 0.9 * self._width):
+        elif exhausted >= LONG or (self._quota and max(cycle, 3 * exhausted) >= 0.9 * self._width):
             self._width = cycle if self._quota else exhausted
             self._quota, self._budget = accepted, accepted - 1
             self._opened, self._accepted = ticket.sent, 1
+            self._pause(now + self._late)
             self._go(QUOTA, 3)
             self._notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
         elif self._quota:
@@ -297,7 +297,7 @@ class Throttle:
             self._opened, self._accepted = ticket.sent, 1
             rate = accepted / cycle
             if not self._resume:
-                self._follow(now, self._pace.enter(ticket, rate))
+                self._follow(now, self._pace.enter(ticket, max(rate, FEWEST / cycle)))
             else:
                 rate = max(rate if accepted >= 5 else 0.0, self._pace.measured(ticket, 1.0))
                 self._follow(now, self._pace.resume(ticket, rate, self._since))
