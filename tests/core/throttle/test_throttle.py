@@ -790,6 +790,35 @@ def test_a_quota_is_told_as_a_rate() -> None:
     assert throttle.learned_rate == pytest.approx(8 / 61, rel=0.1)
 
 
+def test_time_in_which_no_probe_waits_makes_no_quota() -> None:
+    throttle, now = quiet(accepted=8), 10.2
+    ticket, now = probe(throttle, now)
+    throttle.rejected(ticket, now + 0.1)
+    ticket, now = probe(throttle, now + 3600)
+    throttle.accepted(ticket, now + 0.1)
+    assert throttle.state == PACED
+
+
+def test_idle_time_of_a_paced_session_is_not_measured() -> None:
+    throttle, now = paced()
+    for _ in range(100):
+        ticket, now = probe(throttle, now)
+        throttle.accepted(ticket, now + 0.05)
+    before = throttle.learned_rate
+    assert before is not None
+    now += 3600.0
+    for _ in range(10):
+        ticket, now = probe(throttle, now)
+        throttle.accepted(ticket, now + 0.05)
+    while throttle.state == PACED:
+        ticket, now = probe(throttle, now)
+        throttle.rejected(ticket, now + 0.05)
+    ticket, now = probe(throttle, now)
+    throttle.accepted(ticket, now + 0.05)
+    assert throttle.learned_rate is not None
+    assert throttle.learned_rate > before / 2
+
+
 @pytest.mark.parametrize("idle", [0.0, 3600.0])
 def test_time_before_the_first_request_and_idle_time_are_not_measured(idle: float) -> None:
     throttle = Throttle(32)

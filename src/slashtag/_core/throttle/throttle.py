@@ -12,13 +12,13 @@ open        in flight < cap,              at the highest cap, if       probing  
 open, cap   the same                      over the safe number: back;  probing         under it cap + 1; at it
 suspected                                 else strike: it falls by                     + 1, 2, 4, each after a
                                           10 %, the cap to half the                    second without a 429
-                                          load; with 2: paced
+                                          load; 2, 20 sent: paced
 probing     one probe at a time           -                            -               probe: see below
 paced       when due                      excessive: correct the rate  probing         -
 quota       in flight < cap, 1 when the   budget left: budget + 1,     probing         cap + 1
             budget ends; row < HOLD       cap 1; none left: probing
 
-A 429 of a request sent before the state changed last, or before the budget was used up, only makes its call
+A 429 of a request sent before the last event, or before the budget was used up, is counted and makes its call
 wait. So does that of a refused call (no budget left: if refused twice), but it takes back a strike of that
 call, gives back its part of the budget, and is counted as not accepted; after a probe the next one follows.
 
@@ -26,7 +26,7 @@ An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 
 one over: quota, measured anew. Quota known: the same again. Paced before, 2 strikes, a probe answered 429
 alone in flight, or over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a
 cap is suspected. As a sliding window frees places as they were taken, each 429 with budget left lets what
-follows the first request of later windows wait 1/8 s longer, up to a quarter of the window.
+follows the first answer in later windows wait 1/8 s longer, up to a quarter of the window.
 
 429s that go on at a pace well under an accepted rate are not caused by it: their share is learnt, the session
 is open again, and next paced. If the limit is exhausted soon after, the share is forgotten, and needs twice
@@ -51,7 +51,7 @@ STRAY = 20  # added to HOLD and CLUSTER, times the share of 429s that occur at a
 STRIKES = 2  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
 FEWEST = 4  # in flight, at least, of the first cap, and requests of a first rate: few prove little
 STEADY = 1.0  # seconds without a 429 at a cap until a higher one is tried
-LONG = 7.0  # seconds: a limit that stays exhausted for this long is a quota window
+LONG = 7.0  # seconds: a limit exhausted for this long is a quota window; idle time that is not measured
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
 BELIEVED = 5  # probes in a row told a Retry-After, none of the call before: fewer may be refused calls
@@ -73,8 +73,7 @@ class Throttle:
         self._concurrency = concurrency
         self._is_given = rate is not None
         self._cap: float = min(START, concurrency) if rate is None else concurrency
-        self._number = 0
-        self._passed = -inf  # departure of the last request accepted
+        self._number, self._passed = 0, -inf  # of requests; departure of the last one accepted
         self._run = self._first = 0.0  # length of the row of 429s; when the request of its first one was sent
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or inf)  # inf: none yet
@@ -82,15 +81,15 @@ class Throttle:
         self._resume = False  # to the pace that was followed before
         self._since = self._from = 0.0  # exhausted since; from when the time until the next probe counts
         self._told = inf  # the earliest end of the Retry-After of the last calls
-        self._teller: Ticket | None = None  # the last of these calls
+        self._teller: Ticket | None = None  # the last call that was answered 429
         self._tellers = self._waited = 0  # probes in a row told one; probes answered 429 alone in flight
         self._load = 0  # in flight when the limit was exhausted, less what was answered 429 since
         self._safe = self._strikes = 0  # how many in flight are safe; 0: no cap is suspected
         self._struck: dict[Ticket, int] = {}  # the calls whose 429s were strikes, and `_safe` before
         self._step, self._raise_at = 1, 0.0  # of the next raise over what is safe
-        self._opened, self._accepted = -inf, 0  # when the limit opened last, and requests accepted since
+        self._opened, self._accepted = -inf, 0  # start of what is measured, and requests accepted since
         self._quota, self._width, self._budget = 0, 0.0, 0  # requests and seconds of a window; those left
-        self._late = 0.0  # seconds from the first request of a window to the next ones
+        self._late = 0.0  # seconds from the first answer in a window to the next requests
 
     @property
     def exhausted(self) -> bool:
@@ -122,7 +121,8 @@ class Throttle:
 
     def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
-        if self.state == OPEN and not self.in_flight and now - self._opened > LONG:  # idle time is no rate
+        idle = now - (self._pace.due if self.state == PACED else inf if self.in_flight else self._opened)
+        if self.state in (OPEN, PACED) and idle > LONG:  # idle time is no rate
             self._opened, self._accepted = now, 0
             self._pace.restart(self._number, now)
         self.in_flight += 1
@@ -136,6 +136,7 @@ class Throttle:
         ticket.pace = self._pace.depart(now) if paced else inf
         if self.state == PROBING:
             self._probe = ticket
+            self._since += max(0.0, now - self.paused_until)  # in which nothing was waiting
             self._pause(now + FLOOR)
         elif self.state == QUOTA and not beside:
             self._budget -= 1
@@ -207,8 +208,7 @@ class Throttle:
 
     def _isolated(self, ticket: Ticket, now: float) -> None:
         if self.state == PACED and self._pace.learnt():  # at any pace: look for the limit anew
-            self._safe, self._strikes, self._epoch = 0, STRIKES, now
-            self._struck.clear()
+            self._safe, self._strikes, self._struck, self._epoch = 0, STRIKES, {}, now
             self._pace.restart(self._number, now)
             self._go(OPEN, START)
             self._notify(f"the service answers {self._pace.known:.0%} of requests with 429 at any pace")
