@@ -500,21 +500,21 @@ def test_a_429_at_a_load_that_was_safe_halves_it_at_once() -> None:
     ticket, now = probe(throttle, 10.2)
     throttle.accepted(ticket, now + 0.1)
     now += 0.1
-    for _ in range(3):
+    for _ in range(5):
         for ticket in fill(throttle, now):
             throttle.accepted(ticket, now)
     tickets = fill(throttle, now)
-    assert len(tickets) == 5
+    assert len(tickets) == 11
     throttle.rejected(tickets.pop(), now + 0.1)
     for ticket in tickets:
         throttle.failed(ticket, now + 0.1)
     tickets = fill(throttle, now + 0.1)
-    assert len(tickets) == 2
+    assert len(tickets) == 5
     for later in (0.3, 0.6, 0.9):  # up to nine tenths of what was safe, and for a second no more
         for ticket in tickets:
             throttle.accepted(ticket, now + later)
         tickets = fill(throttle, now + later)
-    assert len(tickets) == 4
+    assert len(tickets) == 9
 
 
 def test_a_first_rate_is_not_that_of_one_request() -> None:

@@ -11,8 +11,8 @@ open        in flight < cap,              at the highest cap, if       probing  
             row < HOLD                    excessive: suspect a cap
 open, cap   the same                      over the safe number: back;  probing         under it cap + 1; at it
 suspected                                 else strike: it falls by                     + 1, 2, 4, each after a
-                                          10 %, the cap to half the                    second without a 429
-                                          load; 2, 20 sent: paced
+                                          10 %, the cap to half the                    1.5 s without a 429
+                                          load; 3, 20 sent: paced
 probing     one probe at a time           -                            -               probe: see below
 paced       when due                      excessive: correct the rate  probing         -
 quota       in flight < cap, 1 when the   budget left: budget + 1,     probing         cap + 1
@@ -23,7 +23,7 @@ wait. So does that of a refused call (no budget left: if refused twice), but it 
 call, gives back its part of the budget, and is counted as not accepted; after a probe the next one follows.
 
 An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s or a third of a window, or
-one over: quota, measured anew. Quota known: the same again. Paced before, 2 strikes, a probe answered 429
+one over: quota, measured anew. Quota known: the same again. Paced before, 3 strikes, a probe answered 429
 alone in flight, or over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a
 cap is suspected. As a sliding window frees places as they were taken, each 429 with budget left lets what
 follows the first answer in later windows wait 1/8 s longer, up to a quarter of the window.
@@ -42,15 +42,15 @@ __all__ = ["Throttle", "Ticket"]
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = 10  # requests in flight at the start: 64 gains nothing and doubles the waste
+START = 16  # requests in flight at the start: 64 gains nothing and doubles the waste
 GROWTH = 1 / 4  # of a place in flight for each accepted request: more is rejected when the limit is met
 CLUSTER = 4.0  # a full row, with 1/16 (paced: 1/8) of those in flight: no chance explains it
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
 HOLD = 2  # length of a row from which an unpaced session waits for the answers that are under way
 STRAY = 20  # added to HOLD and CLUSTER, times the share of 429s that occur at any pace
-STRIKES = 2  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
+STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
 FEWEST = 4  # in flight, at least, of the first cap, and requests of a first rate: few prove little
-STEADY = 1.0  # seconds without a 429 at a cap until a higher one is tried
+STEADY = 1.5  # seconds without a 429 at a cap until a higher one is tried
 LONG = 7.0  # seconds: a limit exhausted for this long is a quota window; idle time that is not measured
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
