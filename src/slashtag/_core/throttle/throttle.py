@@ -11,7 +11,7 @@ open        in flight < cap,              at the highest cap, if       probing  
             row < HOLD                    excessive: suspect a cap
 open, cap   the same                      over the safe number: back;  probing         under it cap + 1; at it
 suspected                                 else strike: it falls by                     + 1, 2, 4, each after a
-                                          10 %, the cap to half the                    1.5 s without a 429
+                                          10 %, the cap to half the                    second without a 429
                                           load; 3, 20 sent: paced
 probing     one probe at a time           -                            -               probe: see below
 paced       when due                      excessive: correct the rate  probing         -
@@ -50,7 +50,7 @@ HOLD = 2  # length of a row from which an unpaced session waits for the answers 
 STRAY = 20  # added to HOLD and CLUSTER, times the share of 429s that occur at any pace
 STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
 FEWEST = 4  # in flight, at least, of the first cap, and requests of a first rate: few prove little
-STEADY = 1.5  # seconds without a 429 at a cap until a higher one is tried
+STEADY = 1.0  # seconds without a 429 at a cap until a higher one is tried
 LONG = 7.0  # seconds: a limit exhausted for this long is a quota window; idle time that is not measured
 PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
 SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
