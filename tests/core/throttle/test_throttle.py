@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from math import ceil, exp, inf
+from math import exp, inf
 
 import pytest
 from hypothesis import example, given
@@ -57,8 +57,7 @@ def exhausted(retry_after: float | None = None, accepted: int = 0) -> tuple[Thro
     throttle = Throttle(32)
     tickets = fill(throttle, 10.0)
     for _ in range(accepted):
-        throttle.accepted(tickets.pop(), 10.0)
-    tickets += fill(throttle, 10.0)
+        throttle.accepted(tickets.pop(), 10.1)
     for _ in range(int(CLUSTER) + 1):
         throttle.rejected(tickets.pop(), 10.1, retry_after)
     return throttle, tickets
@@ -90,7 +89,7 @@ def test_a_limit_exhausted_for_long_is_a_quota_for_each_window(seconds: float, s
 
 
 def with_quota(seconds: float = 60.0) -> tuple[Throttle, float]:
-    """Return a throttle that has learnt a quota of 8 for each minute, and the time."""
+    """Return a throttle that has learnt a quota of 8 for each minute or so, and the time."""
     throttle = quiet(accepted=8)
     now = 10.2
     while throttle.state == PROBING:
@@ -227,9 +226,6 @@ def test_accepted_requests_sent_before_the_first_429_prove_nothing() -> None:
     states = []
     for sent_later in (False, True):
         throttle = Throttle(32)
-        for _ in range(2):
-            for ticket in fill(throttle, 9.0):
-                throttle.accepted(ticket, 9.0)
         first = fill(throttle, 10.0)
         for ticket in first[:3]:
             throttle.rejected(ticket, 10.1)
@@ -335,7 +331,7 @@ def test_each_accepted_request_adds_a_part_of_a_place_in_flight() -> None:
     tickets = fill(throttle, 10.0)
     for ticket in tickets:
         throttle.accepted(ticket, 10.1)
-    assert len(fill(throttle, 10.1)) == ceil(START * (1 + GROWTH))
+    assert len(fill(throttle, 10.1)) == START + int(START * GROWTH)
 
 
 def test_what_a_call_did_that_proves_refused_is_no_strike_against_a_cap_in_flight() -> None:
@@ -387,9 +383,9 @@ def test_a_call_strikes_once() -> None:
 
 def test_a_first_probe_accepted_suspects_a_cap_in_flight() -> None:
     throttle, tickets = exhausted()
-    for ticket in tickets[:4]:
+    for ticket in tickets[:8]:
         throttle.accepted(ticket, 10.15)
-    for ticket in tickets[4:]:
+    for ticket in tickets[8:]:
         throttle.rejected(ticket, 10.15)
     ticket, now = probe(throttle, 10.2)
     throttle.accepted(ticket, now + 0.1)
@@ -398,7 +394,7 @@ def test_a_first_probe_accepted_suspects_a_cap_in_flight() -> None:
         for ticket in fill(throttle, now):
             throttle.accepted(ticket, now + 0.05)
     assert throttle.learned_rate is None
-    assert 4 <= len(fill(throttle, now)) <= 7
+    assert 8 <= len(fill(throttle, now)) <= 11
 
 
 def test_no_cap_in_flight_refuses_a_probe_that_is_alone() -> None:
@@ -494,15 +490,7 @@ def test_429s_before_a_quota_is_used_up_delay_what_follows_the_first_of_each_lat
 
 
 def test_a_429_at_a_load_that_was_safe_halves_it_at_once() -> None:
-    throttle, tickets = exhausted()
-    for ticket in tickets:
-        throttle.accepted(ticket, 10.15)
-    ticket, now = probe(throttle, 10.2)
-    throttle.accepted(ticket, now + 0.1)
-    now += 0.1
-    for _ in range(5):
-        for ticket in fill(throttle, now):
-            throttle.accepted(ticket, now)
+    throttle, now = suspected()
     tickets = fill(throttle, now)
     assert len(tickets) == 11
     throttle.rejected(tickets.pop(), now + 0.1)
@@ -801,11 +789,13 @@ def test_time_in_which_no_probe_waits_makes_no_quota() -> None:
 
 def test_idle_time_of_a_paced_session_is_not_measured() -> None:
     throttle, now = paced()
+    marked = throttle._pace.marked
     for _ in range(100):
         ticket, now = probe(throttle, now)
         throttle.accepted(ticket, now + 0.05)
     before = throttle.learned_rate
     assert before is not None
+    assert throttle._pace.marked == marked  # it was busy
     now += 3600.0
     for _ in range(10):
         ticket, now = probe(throttle, now)
@@ -826,13 +816,13 @@ def test_time_before_the_first_request_and_idle_time_are_not_measured(idle: floa
         for ticket in fill(throttle, 5.0):
             throttle.accepted(ticket, 5.1)
     tickets = fill(throttle, 5.0 + idle)
-    for ticket in tickets[:4]:
+    for ticket in tickets[:8]:
         throttle.accepted(ticket, 5.1 + idle)
-    for ticket in tickets[4:]:
+    for ticket in tickets[8:]:
         throttle.rejected(ticket, 5.1 + idle)
     ticket, now = probe(throttle, 6.0 + idle)
     throttle.rejected(ticket, now + 0.1)
     ticket, now = probe(throttle, now + 2)
     throttle.accepted(ticket, now + 0.1)
     assert throttle.learned_rate is not None
-    assert throttle.learned_rate > 1
+    assert throttle.learned_rate > 2

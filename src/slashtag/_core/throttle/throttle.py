@@ -121,8 +121,8 @@ class Throttle:
 
     def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
-        idle = now - (self._pace.due if self.state == PACED else inf if self.in_flight else self._opened)
-        if self.state in (OPEN, PACED) and idle > LONG:  # idle time is no rate
+        idle_since = self._pace.due if self.state == PACED else self._opened  # idle time is no rate
+        if now - idle_since > LONG and (self.state == PACED or (self.state == OPEN and not self.in_flight)):
             self._opened, self._accepted = now, 0
             self._pace.restart(self._number, now)
         self.in_flight += 1
@@ -295,11 +295,10 @@ class Throttle:
             self._go(QUOTA, 3)
         elif self._resume or self._strikes >= STRIKES or self._waited or ticket.sent - self._from > 1.5:
             self._opened, self._accepted = ticket.sent, 1
-            rate = accepted / cycle
             if not self._resume:
-                self._follow(now, self._pace.enter(ticket, max(rate, FEWEST / cycle)))
+                self._follow(now, self._pace.enter(ticket, max(accepted, FEWEST) / cycle))
             else:
-                rate = max(rate if accepted >= 5 else 0.0, self._pace.measured(ticket, 1.0))
+                rate = max(accepted / cycle if accepted >= 5 else 0.0, self._pace.measured(ticket, 1.0))
                 self._follow(now, self._pace.resume(ticket, rate, self._since))
         else:
             self._pace.restart(ticket.number, ticket.sent)
