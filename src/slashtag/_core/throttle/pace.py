@@ -12,7 +12,7 @@ BRIEF = 0.5  # seconds at least between two corrections
 SETTLE = 0.2  # seconds until a correction shows in the answers
 SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
-QUICK, SLOW = 2.5, 7.2  # seconds at least, at most, until a corrected curve is back at its rate
+QUICK, SLOW = 2.5, 7.2  # seconds until a corrected curve is back at its rate, if that is SAMPLE requests
 RISE = 20  # requests that a session adds, whatever its rate: sessions that share a limit become equal
 COMPANY = 4  # corrections in which others may share the limit: at first, and after early ones
 DOUBT = 0.7  # dip, to half the rate, which does not cause the 429s that still occur there
@@ -34,7 +34,7 @@ class Ticket:
     pace: float = inf  # requests a second at which it departed; inf: not paced, or in the first SETTLE
     beside: bool = False  # sent while the call was known to be refused, and no probe
     rejects: int = 0  # all of its 429s
-    refusals: int = 0  # those before which a request sent after its previous 429 was accepted
+    refusals: int = 0  # the last ones, before each of which a request sent after the one before was accepted
     strays: int = 0  # 429s at a pace that was accepted before, until the call is accepted
     first: float = inf  # time of its first 429
     last: float = inf  # time of its last one
@@ -46,7 +46,7 @@ class Ticket:
 
     def reject(self, now: float, passed: float) -> bool:
         """Count a 429; return whether it says nothing of others: one sent after a 429 of it has passed."""
-        self.refusals += passed > self.last
+        self.refusals = self.refusals + 1 if passed > self.last else 0
         self.rejects += 1
         self.first, self.last = min(self.first, now), now
         return self.refusals > 0
@@ -69,14 +69,13 @@ class Pace:
         self._company = COMPANY  # corrections until the session takes the limit for its own
         self._below = self._strays = 0  # answers at a pace under `proven`; 429s, to calls not accepted since
         self._slow = self._slow_lost = 0  # answers at a pace well under `proven`, and 429s
-        # number of the request at the last mark; 429s; those since the mark that count
-        self.marked, self._lost, self._weight = 0, 0, 0.0
+        self.marked, self._lost, self._weight = 0, 0, 0.0  # last request at a mark; 429s; those since it
         self._marks: deque[tuple[int, float, int]] = deque([(0, 0.0, 0)], maxlen=8)
 
     def start(self, now: float, curve: Curve, due: float) -> None:
         """Follow a curve from now on; the next request departs at `due`."""
         self.rate, self.dip, time, self.rise = curve
-        self.time, self.since, self.due = min(max(time, SAMPLE / self.rate), SLOW), now, due
+        self.time, self.since, self.due = max(time, SAMPLE / self.rate), now, due
 
     def at(self, now: float) -> float:
         """Return the requests a second at a time."""
@@ -170,7 +169,7 @@ class Pace:
             self._below = self._strays = 0
         self.proven = low
         rate = low**0.75 * high**0.25
-        time = min(max((30 if self._company else 50) / rate, QUICK), SLOW)
+        time = max(min(max((30 if self._company else 50) / rate, QUICK), SLOW), SAMPLE / rate)
         rise = RISE / (rate * time)
         dip = log(rate / low) + (DOUBT if self._early >= 2 else min(0.1, max(0.02, rise)))
         return rate, dip, time, max(dip, min(rise, DOUBT)) if self._company else dip

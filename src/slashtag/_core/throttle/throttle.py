@@ -1,9 +1,9 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted: it then
-waits by itself, twice as long each time. Once it was refused twice it is sent beside the others: it takes no
-place under the cap and waits for no pace, but for one that is given. A row of 429s counts each call once, and
-each accepted request sent after the first of them takes off a third.
+waits by itself, twice as long each time, until a 429 of which that is not true, or of a probe. Refused twice,
+it is sent beside the others: it takes no place under the cap and waits for no pace but a given one. A row of
+429s counts each call once, and each accepted request sent after the first of them takes off a third.
 
 state       may depart                    429, the row is not full     429 that fills  accepted
                                                                        the row
@@ -23,10 +23,11 @@ wait. So does that of a refused call (no budget left: if refused twice), but it 
 call, gives back its part of the budget, and is counted as not accepted; after a probe the next one follows.
 
 An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s or a third of a window, or
-one over: quota, measured anew. Quota known: the same again. Paced before, 3 strikes, a probe answered 429
-alone in flight, or over 1.5 s until the probe: paced, near what was accepted since the limit opened. Else: a
-cap is suspected. As a sliding window frees places as they were taken, each 429 with budget left lets what
-follows the first answer in later windows wait 1/8 s longer, up to a quarter of the window.
+one over: quota, measured anew. Quota known: the same again. Paced before: paced, near what was accepted since
+the limit opened, or as before if only probes were, each at once. Only probes accepted: open, as at the start.
+3 strikes, or a probe answered 429 alone in flight: paced. Else: a cap is suspected. As a sliding window frees
+places as they were taken, each 429 with budget left lets what follows the first answer in later windows wait
+1/8 s longer, up to a quarter of the window.
 
 429s that go on at a pace well under an accepted rate are not caused by it: their share is learnt, the session
 is open again, and next paced. If the limit is exhausted soon after, the share is forgotten, and needs twice
@@ -42,7 +43,7 @@ __all__ = ["Throttle", "Ticket"]
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = 16  # requests in flight at the start: 64 gains nothing and doubles the waste
+START = 10  # requests in flight at the start: 16 wastes more, and gains nothing
 GROWTH = 1 / 4  # of a place in flight for each accepted request: more is rejected when the limit is met
 CLUSTER = 4.0  # a full row, with 1/16 (paced: 1/8) of those in flight: no chance explains it
 LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
@@ -65,8 +66,7 @@ class Throttle:
     def __init__(
         self, concurrency: int, rate: float | None = None, notify: Callable[[str], None] = lambda text: None
     ) -> None:
-        self.in_flight = self._beside = 0  # all; those of refused calls, which take no place of others
-        self.throttled = 0
+        self.in_flight = self._beside = self.throttled = 0  # all; of refused calls, beside others; 429s
         self.paused_until = 0.0
         self.state = OPEN if rate is None else PACED
         self._notify = notify  # told what is learnt
@@ -165,15 +165,14 @@ class Throttle:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
         self._landed(ticket)
         self.throttled += 1
-        pause = retry_after or 0.0
         before, refused = ticket.last, ticket.reject(now, self._passed if self.state != PROBING else -inf)
         if refused and (safe := self._struck.pop(ticket, 0)):  # it was no strike
             self._strikes, self._safe = self._strikes - 1, max(self._safe, safe)
         alone = ALONE * 2.0 ** min(ticket.refusals, 12) if refused else (now - ticket.first) / PATIENCE
-        own = now + max(pause, ALONE, alone)
+        own = now + max(retry_after or 0.0, ALONE, alone)
         self._pace.rejected(ticket, counts=not refused)
         if self.state == PROBING:
-            self._still_exhausted(ticket, now, pause)
+            self._still_exhausted(ticket, now, retry_after or 0.0)
             return own if refused else self.paused_until + FLOOR
         if ticket.sent < self._epoch:
             return own
@@ -231,7 +230,7 @@ class Throttle:
         if not self._strikes:
             self._safe = min(max(FEWEST, together), self._concurrency)
         self._step, self._raise_at = 1, now + STEADY
-        self._go(OPEN, self._safe)
+        self._go(OPEN, min(3, self._safe))
 
     def _judge_cap(self, ticket: Ticket, now: float) -> None:
         self._epoch, self._step, self._raise_at = now, 1, now + STEADY
@@ -293,17 +292,20 @@ class Throttle:
             self._notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
         elif self._quota:
             self._go(QUOTA, 3)
-        elif self._resume or self._strikes >= STRIKES or self._waited or ticket.sent - self._from > 1.5:
+        elif self._accepted < 2 and not self._resume:  # all but probes may be refused calls
+            self._opened, self._accepted = ticket.sent, 0
+            self._go(OPEN, START)
+        elif self._resume or self._strikes >= STRIKES or self._waited:
             self._opened, self._accepted = ticket.sent, 1
-            if not self._resume:
-                self._follow(now, self._pace.enter(ticket, max(accepted, FEWEST) / cycle))
-            else:
-                rate = max(accepted / cycle if accepted >= 5 else 0.0, self._pace.measured(ticket, 1.0))
+            if self._resume:
+                rate = inf if accepted < 2 and not self._waited else accepted / cycle
+                rate = max(rate, self._pace.measured(ticket, 1.0))
                 self._follow(now, self._pace.resume(ticket, rate, self._since))
+            else:
+                self._follow(now, self._pace.enter(ticket, max(accepted, FEWEST) / cycle))
         else:
             self._pace.restart(ticket.number, ticket.sent)
             self._suspect(self._load, now)
-            self._cap = min(3, self._safe)
 
     def _follow(self, now: float, curve: Curve) -> None:
         before, rate = self._pace.rate, curve[0]
