@@ -324,6 +324,28 @@ def test_a_limit_shared_with_bursts_costs_little_more_than_its_fair_time(
     assert sorted(found)[1] <= 1.5
 
 
+@pytest.mark.unmeasured
+@pytest.mark.parametrize(
+    ("limit", "requests"),
+    [
+        (lambda rng: TokenBucket(rng, 0.3, 1), 60),
+        (lambda rng: TokenBucket(rng, 0.2, 1), 200),
+        (lambda rng: TokenBucket(rng, 0.1, 8), 20),
+        (lambda rng: FixedWindow(rng, 3, 30.0), 20),
+        (lambda rng: TokenBucket(rng, 100, 10, None, (10.0, 1.0)), 1060),
+    ],
+    ids=["1 in 3 s", "1 in 5 s", "1 in 10 s", "3 in 30 s", "1/s after 100/s"],
+)
+def test_a_slow_limit_is_used_with_few_requests(limit: Callable[[Random], Server], requests: int) -> None:
+    """Each call meets many 429s while others pass: none is taken for refused for that, and waits for long."""
+    found = []
+    for seed in (1, 2, 3):
+        done = run(Throttle(CONCURRENCY), limit(Random(seed)), requests, seed, give_up=10_000.0)
+        found.append((done.time / oracle(limit(Random(seed)), requests, seed), done.rejects))
+    assert median(time for time, _ in found) <= 3
+    assert median(rejects for _, rejects in found) <= 250
+
+
 def test_a_limit_behind_strays_is_still_met_with_a_pace() -> None:
     throttle = Throttle(CONCURRENCY)
     done = run(throttle, Strays(TokenBucket(Random(1), 50, 20), 0.1), 3000, 1)
