@@ -346,6 +346,22 @@ def test_a_slow_limit_is_used_with_few_requests(limit: Callable[[Random], Server
     assert median(rejects for _, rejects in found) <= 250
 
 
+class Outage(TokenBucket):
+    """Answer all 429 from the 60th to the 75th second, whatever the limit."""
+
+    def arrive(self, now: float, request: int) -> tuple[int, float | None]:
+        return (429, None) if 60 <= now < 75 else super().arrive(now, request)
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("rate", [5, 20, 100])
+def test_after_an_outage_in_which_all_are_answered_429_the_rate_is_the_same_as_before(rate: int) -> None:
+    for seed in (1, 2, 3):
+        done = run(Throttle(CONCURRENCY), Outage(Random(seed), rate, 10), rate * 120, seed)
+        assert done.time <= 150
+        assert done.rejects <= 400
+
+
 def test_a_limit_behind_strays_is_still_met_with_a_pace() -> None:
     throttle = Throttle(CONCURRENCY)
     done = run(throttle, Strays(TokenBucket(Random(1), 50, 20), 0.1), 3000, 1)

@@ -435,7 +435,7 @@ def test_a_curve_lasts_for_as_many_requests_as_a_measured_rate_needs(rate: float
     """Shorter, it would rise over a slow limit within a few requests, again and again."""
     pace = Pace(rate)
     pace.restart(0, 0.0)
-    pace.start(0.0, pace.resume(Ticket(sent=100.0, number=50), rate, 100.0), 0.0)
+    pace.start(0.0, pace.resume(Ticket(sent=100.0, number=50), rate, 1.1 * rate), 0.0)
     sent = 0
     while pace.due < pace.time:
         pace.depart(pace.due)
@@ -588,6 +588,49 @@ def test_a_quota_exhausted_for_a_third_of_its_window_is_measured_anew() -> None:
         (throttle.accepted if now >= opened + 6.5 else throttle.rejected)(ticket, now + 0.05)
     assert throttle.state == QUOTA
     assert throttle.learned_rate == pytest.approx(4 / 6.5, rel=0.1)
+
+
+def test_a_quota_exhausted_with_most_of_it_left_is_none() -> None:
+    """The limit was shut for another reason, and is a rate."""
+    throttle, now = with_quota(8.0)
+    for _ in range(2):
+        throttle.accepted(throttle.depart(now), now + 0.05)
+    now += 0.1
+    while throttle.state == QUOTA:
+        ticket, now = probe(throttle, now)
+        throttle.rejected(ticket, now + 0.05)
+        now += 0.05
+    ticket, now = probe(throttle, now)
+    throttle.accepted(ticket, now + 0.05)
+    assert throttle.state == PACED
+
+
+def test_a_limit_of_which_no_probe_found_it_exhausted_is_no_quota() -> None:
+    """A 503 paused the session, or the answers are slow."""
+    throttle, tickets = exhausted(accepted=8)
+    for ticket in tickets:
+        throttle.failed(ticket, 10.1, LONG + 1)
+    ticket, now = probe(throttle, 10.2)
+    assert now > 10 + LONG
+    throttle.accepted(ticket, now + 0.1)
+    assert throttle.state == OPEN
+
+
+def test_time_until_a_probe_is_accepted_does_not_raise_the_rate_of_a_paced_session() -> None:
+    throttle, now = paced()
+    rate = throttle.learned_rate
+    assert rate is not None
+    while throttle.state == PACED:
+        ticket, now = probe(throttle, now)
+        throttle.rejected(ticket, now)
+    for _ in range(2):  # a probe that is lost for long
+        ticket, now = probe(throttle, now)
+        throttle.failed(ticket, now + 6)
+        now += 6
+    ticket, now = probe(throttle, now)
+    throttle.accepted(ticket, now)
+    assert throttle.learned_rate is not None
+    assert throttle.learned_rate <= 1.5 * rate
 
 
 def test_a_quota_that_is_used_up_is_waited_for_and_holds_again() -> None:
@@ -753,7 +796,7 @@ def corrected(rate: float, late: int) -> Pace:
     """Return a pace on the curve after an early correction and some that were not."""
     pace = Pace(rate)
     for early in (1, *(0,) * late):
-        pace.start(0.0, pace.resume(Ticket(0.0, 100, 1), rate, pace.time, early), 0.0)
+        pace.start(0.0, pace.resume(Ticket(0.0, 100, 1), rate, pace.at(pace.time), early), 0.0)
     return pace
 
 
@@ -797,7 +840,7 @@ def test_no_correction_keeps_what_was_accepted_long_before() -> None:
     pace.enter(Ticket(10.0, 100, 1), 100.0)
     for at in (10.0, 11.0):  # the second comes before the curve is back
         number = 100 + 80 * int(at - 10)
-        pace.start(at, pace.resume(Ticket(at, number, 1), 100.0, at), at)
+        pace.start(at, pace.resume(Ticket(at, number, 1), 100.0, pace.at(at)), at)
     pace.correct(Ticket(12.0, 240, 1))
     assert pace.proven == pytest.approx(60)
 

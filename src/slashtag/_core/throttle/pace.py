@@ -156,11 +156,10 @@ class Pace:
         """Return the curve after excessive 429s; one that follows early ones, or lower rates, dips deep."""
         low = self.measured(ticket, 0.0)
         early = ticket.sent - self.since < 0.9 * self.time or low < 0.9 * self.proven
-        return self.resume(ticket, low, ticket.sent, self._early + 1 if early else 0)
+        return self.resume(ticket, low, self.at(ticket.sent), self._early + 1 if early else 0)
 
-    def resume(self, ticket: Ticket, low: float, exceeded_at: float, early: int = 0) -> Curve:
+    def resume(self, ticket: Ticket, low: float, high: float, early: int = 0) -> Curve:
         """Return the curve between a rate that was accepted and that at which the limit was exceeded."""
-        high = self.at(exceeded_at)
         low = min(low, high)
         self._early = early
         self._company = COMPANY if early else max(0, self._company - 1)

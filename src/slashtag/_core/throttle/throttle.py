@@ -1,9 +1,10 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted: it then
-waits by itself, twice as long each time, until a 429 of which that is not true, or of a probe. Refused twice,
-it is sent beside the others: it takes no place under the cap and waits for no pace but a given one. A row of
-429s counts each call once, and each accepted request sent after the first of them takes off a third.
+waits by itself, twice as long each time, until a 429 of which that is not true, or while the limit is
+exhausted. Refused twice, it is sent beside the others: it takes no place under the cap and waits for no pace
+but a given one. A row of 429s counts each call once; each accepted request sent after the first of them was
+takes off a third.
 
 state       may depart                    429, the row is not full     429 that fills  accepted
                                                                        the row
@@ -22,12 +23,12 @@ A 429 of a request sent before the last event, or before the budget was used up,
 wait. So does that of a refused call (no budget left: if refused twice), but it takes back a strike of that
 call, gives back its part of the budget, and is counted as not accepted; after a probe the next one follows.
 
-An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s or a third of a window, or
-one over: quota, measured anew. Quota known: the same again. Paced before: paced, near what was accepted since
-the limit opened, or as before if only probes were, each at once. Only probes accepted: open, as at the start.
-3 strikes, or a probe answered 429 alone in flight: paced. Else: a cap is suspected. As a sliding window frees
-places as they were taken, each 429 with budget left lets what follows the first answer in later windows wait
-1/8 s longer, up to a quarter of the window.
+An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s, or quota known and its
+window over, or exhausted for a third of it: quota, measured anew. Quota half used up: the same again. Only
+probes accepted, not paced before: open, as at the start. Paced before: near what was accepted since the limit
+opened, or as before if only probes were, at once. Quota known, 3 strikes, or a probe answered 429 alone in
+flight (else it is not exhausted): paced. Else: a cap is suspected. As a sliding window frees places as they
+were taken, each 429 with budget left lets those after the first answer of a window wait 1/8 s longer.
 
 429s that go on at a pace well under an accepted rate are not caused by it: their share is learnt, the session
 is open again, and next paced. If the limit is exhausted soon after, the share is forgotten, and needs twice
@@ -78,7 +79,7 @@ class Throttle:
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or inf)  # inf: none yet
         self._probe: Ticket | None = None
-        self._resume = False  # to the pace that was followed before
+        self._resume, self._exceeded = False, inf  # the pace that was followed; that at which it was too fast
         self._since = self._from = 0.0  # exhausted since; from when the time until the next probe counts
         self._told = inf  # the earliest end of the Retry-After of the last calls
         self._teller: Ticket | None = None  # the last call that was answered 429
@@ -173,7 +174,7 @@ class Throttle:
         self._pace.rejected(ticket, counts=not refused)
         if self.state == PROBING:
             self._still_exhausted(ticket, now, retry_after or 0.0)
-            return own if refused else self.paused_until + FLOOR
+            return self.paused_until + FLOOR
         if ticket.sent < self._epoch:
             return own
         if refused and (ticket.is_refused or self.state != QUOTA or self._budget > 0):
@@ -187,7 +188,7 @@ class Throttle:
             self._exhausted(ticket, now)
             return self.paused_until + FLOOR
         if self.state == QUOTA:
-            self._budget, self._cap = self._budget + 1, 1
+            self._budget, self._cap = self._budget + (not ticket.beside), 1
             self._late = min(self._late + ALONE, self._width / 4)
         elif not self._is_given:
             self._isolated(ticket, now)
@@ -250,7 +251,7 @@ class Throttle:
             self._raise_at = now + STEADY
 
     def _exhausted(self, ticket: Ticket, now: float) -> None:
-        self._run, self._resume = 0.0, self.state == PACED
+        self._run, self._resume, self._exceeded = 0.0, self.state == PACED, self._pace.at(ticket.sent)
         self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
         self._told, self._teller, self._tellers = inf, ticket, 0
         if self.state != PACED:
@@ -279,7 +280,7 @@ class Throttle:
 
     def _reopened(self, ticket: Ticket, now: float) -> None:
         self._probe = None
-        exhausted = ticket.sent - self._since  # for how long
+        exhausted = ticket.sent - self._since if self._waited else 0.0  # for how long, as a probe found
         accepted, cycle = max(self._accepted - 1, 1), max(ticket.sent - self._opened, FLOOR)
         if self._is_given:
             self._follow(now, (self._pace.rate, 0.0, 1.0, 0.0))
@@ -290,17 +291,17 @@ class Throttle:
             self._pause(now + self._late)
             self._go(QUOTA, 3)
             self._notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
-        elif self._quota:
+        elif self._quota and 2 * self._budget < self._quota:
             self._go(QUOTA, 3)
         elif self._accepted < 2 and not self._resume:  # all but probes may be refused calls
-            self._opened, self._accepted = ticket.sent, 0
+            self._opened, self._accepted, self._quota = ticket.sent, 0, 0
             self._go(OPEN, START)
-        elif self._resume or self._strikes >= STRIKES or self._waited:
-            self._opened, self._accepted = ticket.sent, 1
+        elif self._resume or self._quota or self._strikes >= STRIKES or self._waited:
+            self._opened, self._accepted, self._quota = ticket.sent, 1, 0
             if self._resume:
                 rate = inf if accepted < 2 and not self._waited else accepted / cycle
                 rate = max(rate, self._pace.measured(ticket, 1.0))
-                self._follow(now, self._pace.resume(ticket, rate, self._since))
+                self._follow(now, self._pace.resume(ticket, rate, self._exceeded))
             else:
                 self._follow(now, self._pace.enter(ticket, max(accepted, FEWEST) / cycle))
         else:
