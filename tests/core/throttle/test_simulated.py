@@ -25,7 +25,7 @@ from benchmarks.pacing.servers import (
 )
 from benchmarks.pacing.sharing import measure
 from benchmarks.pacing.simulate import CONCURRENCY, MEAN, oracle, run
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag._core.throttle.throttle import Throttle
@@ -74,6 +74,7 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
 
 
 @examples(80)
+@example(lambda rng: Strays(TokenBucket(rng, 1, 1), 0.5), 1, 1.0, 232)
 @given(servers(), st.integers(1, CONCURRENCY), st.floats(0.2, 4), st.integers(0, 2**32))
 def test_no_deadlock_and_no_request_lost_on_any_server(
     make: Callable[[Random], Server], concurrency: int, scale: float, seed: int

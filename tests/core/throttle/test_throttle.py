@@ -430,7 +430,7 @@ def test_a_paced_session_in_which_only_probes_are_accepted_keeps_its_rate() -> N
     assert rates[0] > 2 * rates[1]
 
 
-@pytest.mark.parametrize("rate", [0.1, 1.0, 50.0])
+@pytest.mark.parametrize("rate", [0.4, 1.0, 50.0])
 def test_a_curve_lasts_for_as_many_requests_as_a_measured_rate_needs(rate: float) -> None:
     """Shorter, it would rise over a slow limit within a few requests, again and again."""
     pace = Pace(rate)
@@ -441,6 +441,12 @@ def test_a_curve_lasts_for_as_many_requests_as_a_measured_rate_needs(rate: float
         pace.depart(pace.due)
         sent += 1
     assert sent >= 0.8 * SAMPLE
+
+
+def test_a_curve_of_a_rate_driven_down_far_rises_again_within_minutes() -> None:
+    pace = Pace(1e-4)
+    pace.start(0.0, pace.resume(Ticket(sent=100.0, number=50), 1e-4, 1.1e-4), 0.0)
+    assert pace.at(300.0) > 1e-2
 
 
 def test_where_only_probes_are_accepted_a_session_begins_anew() -> None:

@@ -12,7 +12,7 @@ BRIEF = 0.5  # seconds at least between two corrections
 SETTLE = 0.2  # seconds until a correction shows in the answers
 SIGMA = 2.5  # standard deviations of the expected strays that are chance
 TOLERATED = 0.005  # share of 429s that does not cut the rate
-QUICK, SLOW = 2.5, 7.2  # seconds until a corrected curve is back at its rate, if that is SAMPLE requests
+QUICK, SLOW = 2.5, 7.2  # seconds until a curve is back at its rate; for SAMPLE requests up to eight times
 RISE = 20  # requests that a session adds, whatever its rate: sessions that share a limit become equal
 COMPANY = 4  # corrections in which others may share the limit: at first, and after early ones
 DOUBT = 0.7  # dip, to half the rate, which does not cause the 429s that still occur there
@@ -75,7 +75,7 @@ class Pace:
     def start(self, now: float, curve: Curve, due: float) -> None:
         """Follow a curve from now on; the next request departs at `due`."""
         self.rate, self.dip, time, self.rise = curve
-        self.time, self.since, self.due = max(time, SAMPLE / self.rate), now, due
+        self.time, self.since, self.due = max(time, min(SAMPLE / self.rate, 8 * SLOW)), now, due
 
     def at(self, now: float) -> float:
         """Return the requests a second at a time."""
@@ -168,7 +168,7 @@ class Pace:
             self._below = self._strays = 0
         self.proven = low
         rate = low**0.75 * high**0.25
-        time = max(min(max((30 if self._company else 50) / rate, QUICK), SLOW), SAMPLE / rate)
+        time = min(max((30 if self._company else 50) / rate, QUICK), SLOW)
         rise = RISE / (rate * time)
         dip = log(rate / low) + (DOUBT if self._early >= 2 else min(0.1, max(0.02, rise)))
         return rate, dip, time, max(dip, min(rise, DOUBT)) if self._company else dip
