@@ -515,6 +515,17 @@ def test_a_429_uses_up_no_budget_of_a_quota_and_with_it_used_up_exhausts(
     assert throttle.state == state
 
 
+def test_a_429_of_a_call_sent_beside_adds_nothing_to_the_budget() -> None:
+    """It took none, even if it counts as refused no longer."""
+    throttle, now = with_quota()  # of 8, of which one was the probe
+    throttle.rejected(throttle.depart(now, Ticket(refusals=2)), now + 0.1)
+    for _ in range(6):
+        now += 0.2
+        throttle.accepted(throttle.depart(now), now + 0.1)
+    throttle.rejected(throttle.depart(now + 0.2), now + 0.3)
+    assert throttle.state == PROBING
+
+
 @pytest.mark.parametrize(("before", "ready"), [(None, False), (2, True)])
 def test_a_429_before_a_quota_is_used_up_lets_one_go_at_a_time_again(before: int | None, ready: bool) -> None:
     """A window that slides frees places one after the other."""
