@@ -1,10 +1,10 @@
 """Decide when the next request may be sent under an undocumented rate limit.
 
 A call is refused when it is answered 429 although a request sent after its previous 429 was accepted: it then
-waits by itself, twice as long each time, until a 429 of which that is not true, or while the limit is
-exhausted. Refused twice, it is sent beside the others: it takes no place under the cap and waits for no pace
-but a given one. A row of 429s counts each call once; each accepted request sent after the first of them was
-takes off a third.
+waits by itself, twice as long each time, until it meets a 429 of which that is not true, or one while the
+limit is exhausted. Refused twice, it is sent beside the others: it takes no place under the cap and waits for
+no pace but a given one. A row of 429s counts each call once; each accepted request sent later than the first
+of them takes off a third.
 
 state       may depart                    429, the row is not full     429 that fills  accepted
                                                                        the row
@@ -23,12 +23,12 @@ A 429 of a request sent before the last event, or before the budget was used up,
 wait. So does that of a refused call (no budget left: if refused twice), but it takes back a strike of that
 call, gives back its part of the budget, and is counted as not accepted; after a probe the next one follows.
 
-An accepted probe picks the first that fits. Rate given: paced. Exhausted for 7 s, or quota known and its
-window over, or exhausted for a third of it: quota, measured anew. Quota half used up: the same again. Only
-probes accepted, not paced before: open, as at the start. Paced before: near what was accepted since the limit
-opened, or as before if only probes were, at once. Quota known, 3 strikes, or a probe answered 429 alone in
-flight (else it is not exhausted): paced. Else: a cap is suspected. As a sliding window frees places as they
-were taken, each 429 with budget left lets those after the first answer of a window wait 1/8 s longer.
+An accepted probe picks the first that fits. Rate given: paced. Exhausted (which needs a probe answered 429
+alone in flight) for 7 s, or quota known and its window over, or exhausted for a third of it: quota, measured
+anew. Quota half used up: the same again. Only probes accepted, not paced before: open, as at the start. Paced
+before: near what was accepted since the limit opened, or as before if only probes were, at once. Quota known,
+3 strikes, or such a 429: paced. Else: a cap is suspected. As a sliding window frees places as they were
+taken, each 429 with budget left lets those after the first answer of a window wait 1/8 s longer.
 
 429s that go on at a pace well under an accepted rate are not caused by it: their share is learnt, the session
 is open again, and next paced. If the limit is exhausted soon after, the share is forgotten, and needs twice
@@ -79,7 +79,7 @@ class Throttle:
         self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
         self._pace = Pace(rate or inf)  # inf: none yet
         self._probe: Ticket | None = None
-        self._resume, self._exceeded = False, inf  # the pace that was followed; that at which it was too fast
+        self._resume, self._exceeded = False, inf  # whether a pace is resumed; that at which it met the limit
         self._since = self._from = 0.0  # exhausted since; from when the time until the next probe counts
         self._told = inf  # the earliest end of the Retry-After of the last calls
         self._teller: Ticket | None = None  # the last call that was answered 429
@@ -173,7 +173,7 @@ class Throttle:
         own = now + max(retry_after or 0.0, ALONE, alone)
         self._pace.rejected(ticket, counts=not refused)
         if self.state == PROBING:
-            self._still_exhausted(ticket, now, retry_after or 0.0)
+            self._still_exhausted(ticket, now, retry_after)
             return self.paused_until + FLOOR
         if ticket.sent < self._epoch:
             return own
@@ -263,7 +263,7 @@ class Throttle:
         self._go(PROBING, self._concurrency)
         self._epoch = max(now, self.paused_until)
 
-    def _still_exhausted(self, ticket: Ticket, now: float, pause: float) -> None:
+    def _still_exhausted(self, ticket: Ticket, now: float, pause: float | None) -> None:
         if ticket is not self._probe:  # sent before: the same event
             self._load -= 1
             return
@@ -299,7 +299,7 @@ class Throttle:
         elif self._resume or self._quota or self._strikes >= STRIKES or self._waited:
             self._opened, self._accepted, self._quota = ticket.sent, 1, 0
             if self._resume:
-                rate = inf if accepted < 2 and not self._waited else accepted / cycle
+                rate = inf if accepted < 2 and not self._waited else accepted / cycle  # inf: as before
                 rate = max(rate, self._pace.measured(ticket, 1.0))
                 self._follow(now, self._pace.resume(ticket, rate, self._exceeded))
             else:
