@@ -15,10 +15,11 @@ from math import inf
 from random import Random
 from statistics import mean
 
+from slashtag._core.queue import Flow, Place, Queue
 from slashtag._core.throttle.throttle import Throttle, Ticket
 
 from .servers import Server, TokenBucket
-from .simulate import CONCURRENCY, POOL, REJECTION, Latency, Queue
+from .simulate import CONCURRENCY, POOL, REJECTION, Latency
 
 SESSIONS, RATE, BURST = 4, 100, 20
 
@@ -32,7 +33,9 @@ class Session:
         self.alarm = inf
         self.accepted = 0
         self.rejected = 0
-        self.queue = Queue()
+        self.queue: Queue[int] = Queue()
+        self.flow = Flow()
+        self.places: dict[int, Place] = {}
         self.met: dict[int, Ticket] = {}  # the tickets of calls answered 429
         self._calls = count()
         for _ in range(POOL):
@@ -40,11 +43,17 @@ class Session:
 
     def come(self) -> None:
         """Let a new call wait."""
-        self.queue.put(next(self._calls))
+        call = next(self._calls)
+        self.places[call] = self.queue.place(self.flow)
+        self.queue.put(self.places[call], call)
+
+    def ready_at(self, now: float) -> float:
+        """Return when the next call may depart."""
+        return self.throttle.ready_at(now) if len(self.queue) else inf
 
     def depart(self, now: float) -> tuple[int, Ticket]:
         """Send the request of the next call."""
-        call = self.queue.take(self.throttle)
+        call = self.queue.pop(exhausted=self.throttle.exhausted)
         return call, self.throttle.depart(now, self.met.pop(call, None))
 
 
@@ -81,12 +90,13 @@ def share(server: Server, starts: list[float], seconds: float, seed: int) -> lis
         elif kind == "rejected":
             session.rejected += 1
             session.met[call] = ticket
+            session.queue.put_back(session.places[call])
             at(max(session.throttle.rejected(ticket, now, what or None), now), session, "back", call, ticket)
         elif kind == "back":
-            session.queue.put(call, ticket)
+            session.queue.put(session.places[call], call, ticket.rejects, is_refused=ticket.is_refused)
         elif what == session.alarm:
             session.alarm = inf
-        while (ready := session.queue.ready_at(session.throttle, now)) <= now:
+        while (ready := session.ready_at(now)) <= now:
             call, ticket = session.depart(now)
             took = latency()
             at(now + server.uplink * took, session, "arrive", call, ticket, took)

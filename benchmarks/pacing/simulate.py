@@ -1,8 +1,7 @@
 """Run one job against a server model in virtual time, with a client policy or with an oracle.
 
-The client keeps a queue, oldest request first. A request answered 429 waits alone where the policy says so,
-and departs before newer ones, but TURNS of them depart between two such; one answered 500 backs off alone
-with full jitter. Timers fire up to some milliseconds late, as an event loop's do.
+The client keeps the queue of a session, and its requests are one operation. A request answered 429 waits
+alone where the policy says so, then in the queue; one answered 500 backs off alone with full jitter. Timers fire up to some milliseconds late, as an event loop's do.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from slashtag._sending.admission import TURNS
+from slashtag._core.queue import Flow, Place, Queue
 
 from .servers import Server
 
@@ -30,7 +29,7 @@ class Policy(Protocol):
 
     @property
     def exhausted(self) -> bool: ...
-    def ready_at(self, now: float, /, *, beside: bool = ...) -> float: ...
+    def ready_at(self, now: float, /) -> float: ...
     def depart(self, now: float, previous: Any, /) -> Any: ...
     def accepted(self, ticket: Any, now: float, /) -> None: ...
     def rejected(self, ticket: Any, now: float, retry_after: float | None, /) -> float | None: ...
@@ -53,45 +52,6 @@ class Run:
     rejects: int = 0
     errors: int = 0
     log: list[tuple[float, int]] = field(default_factory=list)
-
-
-class Queue:
-    """Calls that wait, by their numbers, in the order in which a session's queue lets them depart."""
-
-    def __init__(self) -> None:
-        self.new: list[int] = []
-        self._returned: list[int] = []  # after a 429
-        self._refused: list[int] = []
-        self._turns = 0  # of new calls before the next that returned
-
-    def __len__(self) -> int:
-        return len(self.new) + len(self._returned) + len(self._refused)
-
-    def put(self, call: int, ticket: Any = None) -> None:
-        """Let a call wait; `ticket` is that with which it was answered 429."""
-        refused = getattr(ticket, "is_refused", False)
-        heapq.heappush(self.new if ticket is None else self._refused if refused else self._returned, call)
-
-    def ready_at(self, policy: Policy, now: float) -> float:
-        """Return when the next call may depart, inf if none waits."""
-        calls = self._next(policy)
-        return policy.ready_at(now, beside=calls is self._refused) if calls else math.inf
-
-    def take(self, policy: Policy) -> int:
-        """Remove the next call, and return it."""
-        calls = self._next(policy)
-        if calls is self._returned:
-            self._turns = TURNS
-        elif calls is self.new:
-            self._turns = max(self._turns - 1, 0)
-        return calls.pop() if policy.exhausted and calls is self.new else heapq.heappop(calls)
-
-    def _next(self, policy: Policy) -> list[int]:
-        if policy.exhausted:
-            return self.new or self._returned or self._refused
-        if self.new and self._returned and not self._refused:
-            return self.new if self._turns else self._returned
-        return self._refused or self.new or self._returned
 
 
 class Latency:
@@ -122,7 +82,8 @@ def run(
     RuntimeError on a deadlock, and after `give_up` seconds.
     """
     result, latency, rng = Run(), Latency(seed, scale), Random(seed)
-    queue = Queue()
+    queue: Queue[int] = Queue()
+    flow, places = Flow(), dict[int, Place]()
     coming = iter(range(requests))
     left = sum(not server.is_apart(request) for request in range(requests))
     failures: dict[int, int] = {}
@@ -130,6 +91,7 @@ def run(
     previous: dict[int, Any] = {}  # the tickets of requests answered 429
     alone: Alone | None = policy if hasattr(policy, "alone") else None
     events: list[tuple[float, int, int, tuple[Any, ...]]] = []
+    sent_once: set[int] = set()
     order, alarm, flying = 0, math.inf, 0
     wake, arrive, answer, retry, back = range(5)
 
@@ -138,12 +100,21 @@ def run(
         order += 1
         heapq.heappush(events, (time, order, kind, what))
 
-    now = 0.0
+    def wait(request: int) -> None:
+        ticket = previous.get(request)
+        refused = getattr(ticket, "is_refused", False)
+        queue.put(places[request], request, getattr(ticket, "rejects", 0), is_refused=refused)
+
+    now, fresh = 0.0, 0  # the requests that wait and were not sent yet
     while left:
-        while len(queue.new) + flying < pool and (request := next(coming, None)) is not None:
-            queue.put(request)
-        while (ready := queue.ready_at(policy, now)) <= now:
-            request = queue.take(policy)
+        while fresh + flying < pool and (request := next(coming, None)) is not None:
+            places[request] = queue.place(flow)
+            wait(request)
+            fresh += 1
+        while (ready := policy.ready_at(now) if len(queue) else math.inf) <= now:
+            request = queue.pop(exhausted=policy.exhausted)
+            fresh -= request not in sent_once
+            sent_once.add(request)
             ticket = policy.depart(now, previous.get(request))
             flying += 1
             took = latency() * server.slowdown(flying)
@@ -179,10 +150,11 @@ def run(
                 result.rejects += 1
                 previous[request] = ticket
                 again = policy.rejected(ticket, now, retry_after)
+                queue.put_back(places[request])
                 if alone is None and again and again > now:
                     at(again, retry, request)
                 elif alone is None:
-                    queue.put(request, ticket)
+                    wait(request)
                 else:
                     tries = rejects[request] = rejects.get(request, 0) + 1
                     at(now + alone.alone(tries, retry_after), back, request)
@@ -194,7 +166,7 @@ def run(
         elif kind in (retry, back):
             if kind == back and alone is not None:
                 alone.back()
-            queue.put(what[0], previous.get(what[0]))
+            wait(what[0])
         elif what[0] == alarm:
             alarm = math.inf
         if watch:

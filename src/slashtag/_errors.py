@@ -106,7 +106,7 @@ class NotFoundError(APIError):
 
 
 class RateLimitError(APIError):
-    """Rate limit (429) whose wait would exceed `RetryPolicy.max_wait`.
+    """Request answered 429 whose wait would exceed `RetryPolicy.max_wait`.
 
     `attempts` does not count what was answered 429; `retry_after`: seconds after which to try again.
     """
@@ -132,6 +132,18 @@ class TransportError(RequestFailedError):
 
 class RequestTimeoutError(TransportError, TimeoutError):
     """Attempt that took longer than the session's `timeout`."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class QueueTimeoutError(RequestFailedError, TimeoutError):
+    """Request that waited in the session's queue longer than `RetryPolicy.max_wait` and met no 429.
+
+    `retry_after`: seconds after which the session sends again, None if that is unknown. `unsent` is False if
+    an earlier attempt of it failed.
+    """
+
+    retry_after: float | None = None
+    unsent: bool = True
 
 
 class OutcomeUnknownError(RequestFailedError):

@@ -46,6 +46,20 @@ def account_key(session: AsyncSession, salt: str) -> bytes:
     return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
 
 
+def keep_rate(session: AsyncSession) -> AsyncSession:
+    """Have a session begin at the rate that the last run of its account learnt, and keep what it learns."""
+    throttle = session._sender.admission.throttle
+    session._keeps_rate = throttle.learned_rate is None
+    return session
+
+
+def one_operation(session: AsyncSession) -> AsyncSession:
+    """Return a view of the session whose requests are one operation, in turn with those of others."""
+    view = session.with_options()
+    view._use(view._sender.of_operation())
+    return view
+
+
 async def optional(
     session: AsyncSession, what: str, request: Callable[[AsyncSession], Awaitable[T]]
 ) -> T | None:

@@ -23,6 +23,7 @@ from ._errors import JournalError as JournalError
 from ._errors import NotFoundError as NotFoundError
 from ._errors import OutcomeUnknownError as OutcomeUnknownError
 from ._errors import PaginationError as PaginationError
+from ._errors import QueueTimeoutError as QueueTimeoutError
 from ._errors import RateLimitError as RateLimitError
 from ._errors import RequestFailedError as RequestFailedError
 from ._errors import RequestTimeoutError as RequestTimeoutError

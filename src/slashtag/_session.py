@@ -8,6 +8,7 @@ import os
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +27,8 @@ from ._resources.stats import Stats
 from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
 from ._resources.urls import Urls
+from ._files import in_thread
+from ._sending import learned_rate
 from ._sending.admission import Admission, RetryBudget
 from ._sending.sender import Metrics, Sender
 from ._sending.transport import Transport
@@ -115,6 +118,8 @@ class AsyncSession:
         self._tasks = Tasks()
         self._is_view = False
         self._closing = asyncio.Lock()
+        #: Whether to begin at the rate that the last run learnt, and to keep what this one learns.
+        self._keeps_rate = rate is None and journal is not None
         self._journal: Journal | None = None
         if journal is not None:
             # Imported here: most sessions have no journal and do not need sqlite3.
@@ -188,13 +193,35 @@ class AsyncSession:
             if self._journal is not None:
                 steps.push_async_callback(self._journal.aclose)
             steps.push_async_callback(transport.aclose)
+            if self._keeps_rate:
+                steps.push_async_callback(self._keep_rate)
             steps.callback(self._sender.admission.close)
             steps.push_async_callback(self._tasks.aclose)
+
+    @property
+    def _account(self) -> tuple[str, str]:
+        return self.base_url, self._transport.credentials.apikey
+
+    async def _use_kept_rate(self) -> None:
+        """Begin at the rate that the last run of the account learnt, if it is known."""
+        rate = await in_thread(partial(learned_rate.load, *self._account))
+        if rate is not None:
+            log.info("begins near the %.3g requests/s that the last run learnt", rate)
+            self._sender.admission.throttle.resume(rate)
+
+    async def _keep_rate(self) -> None:
+        """Keep the rate that was learnt, once."""
+        self._keeps_rate = False
+        rate = self._sender.admission.throttle.learned_rate
+        if rate is not None:
+            await in_thread(partial(learned_rate.save, *self._account, rate))
 
     async def __aenter__(self) -> Self:
         self._transport.bind()
         if self._transport.closed:
             raise SessionClosedError("the session is closed")
+        if self._keeps_rate and not self._sender.metrics.attempts:
+            await self._use_kept_rate()
         if self._journal is not None:
             try:
                 await self._journal.start()

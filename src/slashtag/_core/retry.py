@@ -15,8 +15,8 @@ lost answer; one that is too large, or has an undocumented 2xx status, is never 
 the service, redirects, and any 401 fail. A POST is "if unsent" whatever its call says. If a repeated rename
 does not find the link, it is unknown.
 
-A rate-limit 429 is not an attempt: the sender puts the request back into the queue. Two kinds of 429 do get
-here, and both fail: TagLimitError, and the RateLimitError raised if `max_wait` is too short.
+A rate-limit 429 is not an attempt: the sender puts the request back into the queue. What gets here fails:
+TagLimitError, and the RateLimitError or, without a 429, the QueueTimeoutError raised if `max_wait` is too short.
 """
 
 from numbers import Real
@@ -128,12 +128,28 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
     return unknown
 
 
+#: 429s of create tag, which others do not share, that mean that no more tags are allowed.
+TAG_REFUSALS = 3
+
+
+def _creates_tag(call: Call[Any]) -> bool:
+    return call.method == "POST" and call.path == "tags"
+
+
+def is_in_doubt(call: Call[Any], ticket: Ticket) -> bool:
+    """Return whether only another request can show if the next 429 of create tag is due to the rate limit.
+
+    It can before the 429 that decides, unless others are seen to be accepted.
+    """
+    return _creates_tag(call) and ticket.rejects == TAG_REFUSALS - 1 and not ticket.is_refused
+
+
 def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimitError | None:
     """Return the error of a 429 that means that no more tags are allowed, whatever its message says.
 
-    The third 429 of create tag does, if other requests were accepted after the first and after the second.
+    The third 429 of create tag does, if another request was sent after the second and accepted.
     """
-    if call.method != "POST" or call.path != "tags" or not ticket.is_refused:
+    if not _creates_tag(call) or ticket.rejects < TAG_REFUSALS or not ticket.is_refused:
         return None
     return TagLimitError(
         f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "

@@ -15,6 +15,7 @@ from .._core.queries import Plan, Query, StatsRequest, check_query
 from .._errors import (
     APIError,
     InvalidRequestError,
+    QueueTimeoutError,
     RateLimitError,
     ServerError,
     SlashtagError,
@@ -152,7 +153,8 @@ class RunState:
         """
         if not is_refusal(error):
             may_help = always or isinstance(error, ServerError | TransportError)
-            if isinstance(error, RateLimitError) or not may_help or self._on_error is None or error.is_fatal:
+            is_limit = isinstance(error, RateLimitError | QueueTimeoutError)
+            if is_limit or not may_help or self._on_error is None or error.is_fatal:
                 return False
         # Those of requests that were decided upon together count once.
         in_row = max(0, failures_before - self._failures_at_success) + 1

@@ -102,7 +102,7 @@ class PageStream(Stream[Page[T]]):
     def __init__(self, listing: Listing[T], paging: Paging) -> None:
         super().__init__(listing._tasks)
         self._resource, self._paging = listing._resource, paging
-        self._sender = listing._resource._sender
+        self._sender = listing._resource._sender.of_operation()
         self._progress, self._anew = listing._progress, listing._anew
         self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.

@@ -53,7 +53,7 @@ class Stats:
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end: RangeEnd = range_end
-        self._fetcher = StatsFetcher(sender, traits)
+        self._traits = traits
 
     def plan(
         self,
@@ -85,9 +85,14 @@ class Stats:
 
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
+        return await self._run(self._fetcher(), plan, progress, on_error)
+
+    async def _run(
+        self, fetcher: StatsFetcher, plan: Plan[R], progress: Progress | None, on_error: OnError[R] | None
+    ) -> R:
         state = RunState(plan.query, progress, on_error)
         state.total, state.missing = len(plan), plan.missing
-        return await collect(self._fetcher, plan, state, self._workers)
+        return await collect(fetcher, plan, state, self._workers)
 
     async def retry(
         self,
@@ -109,9 +114,10 @@ class Stats:
         running_sum = plans[0].query.running_sum(None)
         state = RunState(plans[0].query, progress, None)
         state.total = len(plans)
+        fetcher = self._fetcher()
 
         async def work(plan: Plan[R]) -> None:
-            running_sum.add(await self.run(plan, on_error=on_error))
+            running_sum.add(await self._run(fetcher, plan, None, on_error))
             state.done()
 
         await WorkerPool(plans, work, self._workers).run()
@@ -147,9 +153,9 @@ class Stats:
             # A listing returns a new iterator, which is closed at the end of the run.
             keys = aiter(keys)
             requests = read_requests(plan, read_batches(keys, batcher, listing=keys))
-            return await collect(self._fetcher, plan, state, self._workers, requests)
+            return await collect(self._fetcher(), plan, state, self._workers, requests)
         state.total = len(plan)
-        return await collect(self._fetcher, plan, state, self._workers)
+        return await collect(self._fetcher(), plan, state, self._workers)
 
     def collect_each(
         self,
@@ -195,7 +201,7 @@ class Stats:
         selectors = select(keys, tag, tags, batcher, keep_earlier_order=sorts)
         plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = EachRun(
-            self._fetcher,
+            self._fetcher(),
             plan,
             state,
             zone=parse_zone(timezone),
@@ -211,6 +217,10 @@ class Stats:
         keys = aiter(keys)
         links = sort_by_activity(keys, earlier_hits, batcher.kept_order) if sorts else keys
         return run.start(read_batches(links, batcher, listing=keys), self._tasks)
+
+    def _fetcher(self) -> StatsFetcher:
+        """Return what requests the statistics of one operation."""
+        return StatsFetcher(self._sender.of_operation(), self._traits)
 
     def _batcher(self, query: Query[Any], state: RunState) -> Batcher:
         """Return the builder of batches, those of an earlier run of the journal's job again."""

@@ -218,7 +218,7 @@ class Urls(Resource[ShortUrl]):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
         calls = [(change, change.call(once=not repeat_lost)) for change in changes]
         results: asyncio.Queue[Outcome] = asyncio.Queue(MOST_WAITING)
-        sender, done = self._sender, count(1)
+        sender, done = self._sender.of_operation(), count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
             if before is not None:

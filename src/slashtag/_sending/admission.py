@@ -4,20 +4,18 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
-from heapq import heappop, heappush
-from itertools import chain, count
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
 from .._core.call import Call
+from .._core.queue import Flow, Place, Queue
 from .._core.retry import RetryPolicy, backoff, is_failure
 from .._core.throttle.throttle import Throttle, Ticket
 from .._errors import APIError, RateLimitError, SessionClosedError, SlashtagError, TransportError
 
 LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
-TURNS = 3  # new calls depart between two that met a 429, many of which may be refused
 
 RETRIES_AT_ONCE = 100.0  # retries that a session may send at once
 EARNED = 0.2  # retries per request that succeeds at once
@@ -36,33 +34,29 @@ class WaitTooLongError(Exception):
         self.seconds = seconds
 
 
-class _Waiter(NamedTuple):
-    order: int  # unique among those that wait, so that no other field is compared
-    deadline: float
-    ticket: Ticket | None
-    future: asyncio.Future[Ticket]
+class _Waiter:
+    """A request in the queue; its future gives its ticket."""
+
+    __slots__ = ("deadline", "future", "place", "ticket")
+
+    def __init__(
+        self, place: Place, deadline: float, ticket: Ticket | None, future: asyncio.Future[Ticket]
+    ) -> None:
+        self.place, self.deadline, self.ticket, self.future = place, deadline, ticket, future
 
 
 class Admission:
-    """Queue of the requests of a session, admitted as the throttle allows.
+    """Requests of a session that wait until the throttle allows them, in the order of `_core.queue`.
 
-    Requests depart in the order of their numbers. One that returns keeps its number: after a failure among
-    new ones; after a 429, when it has waited by itself, before them, but TURNS new ones depart between two
-    such. While the limit is exhausted, those that have met no 429 go first, and of them one of the last
-    to come: it is the least like those that met one. Else refused requests go first: they take no turn of
-    others. Every ticket must be given back to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
+    A request that was answered 429 first waits by itself, and then in the queue. Every ticket must be given
+    back to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle
-        self._orders = count()
-        self._new: list[_Waiter] = []
-        self._returned: list[_Waiter] = []  # after a 429
-        self._refused: list[_Waiter] = []
-        self._queues = self._new, self._returned, self._refused
-        self._turns = 0  # of new requests before the next that returned
+        self._queue: Queue[_Waiter] = Queue()
         self._first_deadline = inf  # no request that waits has an earlier one
-        self._alone = 0  # requests that wait by themselves after a 429 of their own
+        self._alone = 0  # requests that wait by themselves after a 429
         self._warned_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
@@ -71,21 +65,22 @@ class Admission:
     @property
     def waiting(self) -> int:
         """The number of requests that wait for admission."""
-        return sum(not waiter.future.done() for waiter in chain(*self._queues)) + self._alone
+        return len(self._queue) + self._alone
 
-    def order(self) -> int:
-        """Return the number of a request that is to be the last of the queue."""
-        return next(self._orders)
+    def place(self, flow: Flow | None) -> Place:
+        """Return the place in the queue of a new request of this operation; None: one of its own."""
+        return self._queue.place(flow)
 
-    def try_enter(self, now: float) -> Ticket | None:
-        """Admit a new request at once if the queue is empty and the throttle allows it."""
-        if any(self._queues) or self.throttle.ready_at(now) > now:
+    def try_enter(self, place: Place, now: float) -> Ticket | None:
+        """Admit a new request at once if nothing waits in the queue and the throttle allows it."""
+        if self._queue or self.throttle.ready_at(now) > now:
             return None
+        self._queue.depart(place)
         return self.throttle.depart(now)
 
     async def enter(
         self,
-        order: int,
+        place: Place,
         max_wait: float | None = None,
         earliest: float = 0.0,
         ticket: Ticket | None = None,
@@ -110,9 +105,9 @@ class Admission:
             finally:
                 self._alone -= 1
             now = loop.time()
-        waiter = _Waiter(order, deadline, ticket, loop.create_future())
-        queue = self._new if ticket is None else self._refused if ticket.is_refused else self._returned
-        heappush(queue, waiter)
+        waiter = _Waiter(place, deadline, ticket, loop.create_future())
+        rejects, is_refused = (ticket.rejects, ticket.is_refused) if ticket is not None else (0, False)
+        self._queue.put(place, waiter, rejects, is_refused=is_refused)
         self._first_deadline = min(self._first_deadline, deadline)
         timer = None if max_wait is None else loop.call_at(deadline, self._refuse, waiter)
         try:
@@ -120,9 +115,11 @@ class Admission:
             return await waiter.future
         except asyncio.CancelledError:
             # Admitted and cancelled at the same time: admit the next in the queue.
-            if waiter.future.done() and not waiter.future.cancelled() and not waiter.future.exception():
-                self.cancelled(waiter.future.result())
+            if waiter.future.done() and not waiter.future.cancelled():
+                if not waiter.future.exception():
+                    self.cancelled(waiter.future.result())
             else:
+                self._queue.remove(place)
                 self._pump(loop.time())
             raise
         finally:
@@ -151,12 +148,13 @@ class Admission:
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Return a ticket after an accepted request."""
         self.throttle.accepted(ticket, now)
-        if any(self._queues):
+        if self._queue:
             self._pump(now)
 
-    def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
+    def rejected(self, ticket: Ticket, place: Place, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
         earliest = self.throttle.rejected(ticket, now, retry_after)
+        self._queue.put_back(place)
         self._pump(now)
         return earliest
 
@@ -174,45 +172,28 @@ class Admission:
         throttle = self.throttle
         if throttle.paused_until > self._first_deadline:
             self._refuse_hopeless()
-        while queue := self._next_queue():
-            if queue[0].future.done():
-                heappop(queue)
-                continue
-            at = throttle.ready_at(now, beside=queue is self._refused)
+        while self._queue:
+            at = throttle.ready_at(now)
             if at > now:
                 self._warn_of_wait(throttle.paused_until, now)
                 self._set_timer(at)
                 return
-            # The last entry of a heap is one of the last in order, and to take it leaves a heap.
-            waiter = queue.pop() if throttle.exhausted and queue is self._new else heappop(queue)
+            waiter = self._queue.pop(exhausted=throttle.exhausted)
+            # A task that is cancelled cancels what it waits for, before it can leave the queue itself.
             if not waiter.future.done():
-                if queue is self._returned:
-                    self._turns = TURNS
-                elif queue is self._new:
-                    self._turns = max(self._turns - 1, 0)
                 waiter.future.set_result(throttle.depart(now, waiter.ticket))
-
-    def _next_queue(self) -> list[_Waiter]:
-        """Return the queue whose first request is the next to depart; an empty one if none waits."""
-        if self.throttle.exhausted:
-            return self._new or self._returned or self._refused
-        if self._new and self._returned and not self._refused:
-            return self._new if self._turns else self._returned
-        return self._refused or self._new or self._returned
 
     def _refuse_hopeless(self) -> None:
         """Refuse the requests whose time ends before the pause does."""
-        left: list[float] = []
-        for waiter in chain(*self._queues):
+        for waiter in list(self._queue):
             if waiter.deadline < self.throttle.paused_until:
                 self._refuse(waiter)
-            elif not waiter.future.done():
-                left.append(waiter.deadline)
-        self._first_deadline = min(left, default=inf)
+        self._first_deadline = min((waiter.deadline for waiter in self._queue), default=inf)
 
     def _refuse(self, waiter: _Waiter) -> None:
         """Raise WaitTooLongError in a request that waits."""
         if not waiter.future.done():
+            self._queue.remove(waiter.place)
             seconds = self.throttle.paused_until - asyncio.get_running_loop().time()
             waiter.future.set_exception(WaitTooLongError(seconds if seconds > 0 else None))
 
@@ -235,11 +216,10 @@ class Admission:
         """Raise SessionClosedError in requests that wait, and in later ones that would have to."""
         self._closing.set()
         self._stop_timer()
-        for waiter in chain(*self._queues):
+        for waiter in list(self._queue):
             if not waiter.future.done():
                 waiter.future.set_exception(SessionClosedError("the session is closed"))
-        for queue in self._queues:
-            queue.clear()
+        self._queue = Queue()
 
 
 class RetryBudget:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from time import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
 
 from .._core.call import Call
+from .._core.queue import Flow, Place
 from .._core.response import answered_at, check_age, parse
 from .._core.retry import (
     RetryPolicy,
@@ -24,12 +25,13 @@ from .._core.retry import (
     backoff,
     final_error,
     is_failure,
+    is_in_doubt,
     pause_of_503,
     retryable,
     tag_limit,
 )
 from .._core.throttle.throttle import Ticket
-from .._errors import APIError, RateLimitError, RequestFailedError, SlashtagError
+from .._errors import APIError, QueueTimeoutError, RateLimitError, RequestFailedError, SlashtagError
 from .admission import Admission, RetryBudget, WaitTooLongError
 from .transport import Transport
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from .._journal.journal import Journal
 
 T = TypeVar("T")
+
+#: Parameters of the harmless request that settles whether create tag is refused for a reason of its own.
+ONE_TAG = (("page", "1"), ("pagesize", "1"))
 
 log = logging.getLogger("slashtag")
 
@@ -112,7 +117,7 @@ class Metrics:
 class CallState(Struct):
     """Progress of one call through its attempts."""
 
-    order: int  # its number in the queue
+    place: Place  # in the queue
     attempts: int = 0
     earliest: float = 0.0  # loop time before which this call must not be sent again after a 429
     spent: float = 0.0  # seconds of attempts and backoff
@@ -126,7 +131,11 @@ class CallState(Struct):
 
 @dataclass(eq=False, repr=False)
 class Sender:
-    """Sender of a session's calls; those of its views have other options, and share all other parts."""
+    """Sender of a session's calls; those of its views have other options, and share all other parts.
+
+    `flow`: the operation whose calls it sends, which take turns with those of others; None: each call is an
+    operation of its own.
+    """
 
     transport: Transport
     admission: Admission
@@ -136,6 +145,11 @@ class Sender:
     timeout: float
     retry: RetryPolicy
     max_response_bytes: int
+    flow: Flow | None = None
+
+    def of_operation(self) -> Self:
+        """Return a sender whose calls are one operation; itself if they are already."""
+        return self if self.flow is not None else replace(self, flow=Flow())
 
     async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
@@ -151,7 +165,7 @@ class Sender:
             await asyncio.sleep(0)
             return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
         self.retry_budget.check(call, self.retry.max_elapsed)
-        state = CallState(self.admission.order())
+        state = CallState(self.admission.place(self.flow))
         try:
             data = await self._attempt(call, state)
         except SlashtagError as error:
@@ -173,7 +187,7 @@ class Sender:
         while True:
             began = loop.time()
             # A call that has met a 429 keeps its ticket, and always waits in its queue.
-            ticket = self.admission.try_enter(began) if state.ticket is None else None
+            ticket = self.admission.try_enter(state.place, began) if state.ticket is None else None
             if ticket is None:
                 ticket = await self._wait(state, began)
                 began = loop.time()
@@ -190,6 +204,8 @@ class Sender:
                 data = parse(call, status, headers, body, scrubber, time(), report)
             except SlashtagError as error:
                 self._failed(call, state, ticket, error, began, loop.time())
+                if is_in_doubt(call, ticket):
+                    await self._settle(state)
             except BaseException:
                 self.admission.cancelled(ticket)
                 raise
@@ -236,13 +252,24 @@ class Sender:
         self.retry_budget.answered()
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
-        state.earliest = self.admission.rejected(ticket, now, error.retry_after)
+        state.earliest = self.admission.rejected(ticket, state.place, now, error.retry_after)
         state.ticket, state.refusal = ticket, error
         self.metrics.sends_again(state.earliest, now)
         if (limit := tag_limit(call, error, ticket)) is not None:
             state.attempts += ticket.rejects  # which were answers to this call
             raise limit from None
         log.info("%s %s: 429, back to the queue", call.method, call.path, extra=_fields(call, status=429))
+
+    async def _settle(self, state: CallState) -> None:
+        """Find out by a harmless request whether others are accepted while this one is answered 429."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            await self.send(Call(method="GET", path="tags", params=ONE_TAG, returns=Any, repeat="never"))
+        except RequestFailedError as error:
+            log.debug("it is not known whether other requests are accepted: %s", error)
+        finally:
+            state.waited += clock() - began
 
     def _report_unreadable(self, what: str) -> None:
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
@@ -253,14 +280,17 @@ class Sender:
         max_wait = self.retry.max_wait
         left = None if max_wait is None else max_wait - state.waited
         try:
-            return await self.admission.enter(state.order, left, state.earliest, state.ticket)
+            return await self.admission.enter(state.place, left, state.earliest, state.ticket)
         except WaitTooLongError as error:
             seconds = error.seconds
         finally:
             state.waited += asyncio.get_running_loop().time() - began
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
-        text = f"given up: {waited} max_wait ({max_wait:g} s)" + _known_of(state)
-        raise RateLimitError(text, status=429, retry_after=seconds)
+        text = f"given up: {waited} max_wait ({max_wait:g} s)"
+        if state.refusal is None:
+            reason = f"{text} in the session's queue; nothing was answered 429 to it"
+            raise QueueTimeoutError(reason, retry_after=seconds, unsent=not state.attempts)
+        raise RateLimitError(text + _known_of(state), status=429, retry_after=seconds)
 
     async def _retry(self, call: Call[T], state: CallState) -> T:
         try:

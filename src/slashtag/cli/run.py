@@ -34,7 +34,7 @@ from .. import (
     TransportError,
     UnknownTagError,
 )
-from .._internal import many
+from .._internal import keep_rate, many
 from .service import Login, SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
@@ -51,6 +51,7 @@ _ADVICE = {
     "UnknownTagError": "`slashtag tags list` shows the tags that exist",
     "OutcomeUnknownError": "check whether it was done before you repeat it",
     "RateLimitError": "try again later, or give the service's limit with --rate",
+    "QueueTimeoutError": "try again later, or give the service's limit with --rate",
     "NotFoundError": "check --base-url",
     "ServerError": "the service has a problem; try again later",
     "RequestTimeoutError": "raise --timeout, or try again later",
@@ -87,7 +88,7 @@ class Run:
         `options` are those of AsyncSession.
         """
         named = asdict(credentials or find_credentials(self.options))
-        session = AsyncSession(**named, **self.options.of_session(), **options)
+        session = keep_rate(AsyncSession(**named, **self.options.of_session(), **options))
         self.follow(lambda: session.metrics)
         return session
 

@@ -26,7 +26,7 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._internal import WorkerPool, in_thread, optional
+from .._internal import WorkerPool, in_thread, one_operation, optional
 from ._links import Links, names_of_tags
 from ._writers import BATCH, Column, Row, Table, Writer
 
@@ -230,6 +230,7 @@ async def hourly_clicks(
     called with (requests done, requests known so far). A day that is over and whose hours do not add up to
     its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
     """
+    session = one_operation(session)
     zone, now = parse_zone(timezone), datetime.now(UTC)
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
     hours = list(_hours(query, zone))

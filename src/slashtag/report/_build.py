@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
-from .._internal import many, optional
+from .._internal import many, one_operation, optional
 from ..export import Links, hourly_clicks, names_of_tags
 from ._branding import Branding
 from ._format import page_of
@@ -49,6 +49,7 @@ async def build(
     TypeError for a wrong selector, InvalidRequestError before anything is sent, and what a request raises
     (Statistics endpoints).
     """
+    session = one_operation(session)
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
     start, end, span, previous = _whole_days(query, zone, now)

@@ -1,0 +1,129 @@
+"""The order of departures, as the table in the docstring of the module has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag._core.queue import TURNS, Flow, Place, Queue
+
+
+@dataclass
+class Calls:
+    """A queue of calls that are named by numbers."""
+
+    queue: Queue[int] = field(default_factory=lambda: Queue[int]())
+    places: dict[int, Place] = field(default_factory=dict)
+
+    def come(self, flow: Flow | None = None, rejects: int = 0, *, is_refused: bool = False) -> int:
+        call = len(self.places)
+        self.places[call] = self.queue.place(flow)
+        self.queue.put(self.places[call], call, rejects, is_refused=is_refused)
+        return call
+
+    def back(self, call: int) -> None:
+        """Let a call wait again that was answered 429."""
+        self.queue.put_back(self.places[call])
+        self.queue.put(self.places[call], call, 1)
+
+    def drain(self) -> list[int]:
+        return [self.queue.pop(exhausted=False) for _ in range(len(self.queue))]
+
+
+@given(st.lists(st.integers(1, 40), max_size=6), st.integers(0, 100), st.integers(1, 10))
+def test_a_single_call_waits_for_one_call_of_each_operation_at_most(
+    sizes: list[int], departed: int, later: int
+) -> None:
+    calls, owner = Calls(), dict[int, int]()
+    for number, size in enumerate(sizes):
+        flow = Flow()
+        owner |= {calls.come(flow): number for _ in range(size)}
+    for _ in range(min(departed, sum(sizes))):
+        calls.queue.pop(exhausted=False)
+    page = calls.come()
+    for _ in range(later):
+        calls.come(Flow())
+    order = calls.drain()
+    before = [owner[call] for call in order[: order.index(page)]]
+    assert len(before) == len(set(before))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=100))
+def test_operations_that_wait_get_as_many_turns_and_each_keeps_its_order(owners: list[int]) -> None:
+    calls, flows = Calls(), [Flow() for _ in range(5)]
+    for owner in owners:
+        calls.come(flows[owner])
+    order = calls.drain()
+    turns = [0] * 5
+    for call in order:
+        turns[owners[call]] += 1
+        waiting = [owner for owner in range(5) if turns[owner] < owners.count(owner)]
+        assert all(turns[owner] >= max(turns) - 1 for owner in waiting)
+    for owner in range(5):
+        mine = [call for call in order if owners[call] == owner]
+        assert mine == sorted(mine)
+
+
+def test_an_operation_gains_nothing_by_having_been_idle() -> None:
+    calls, busy, idle = Calls(), Flow(), Flow()
+    calls.come(idle)
+    for _ in range(50):
+        calls.come(busy)
+    for _ in range(40):
+        calls.queue.pop(exhausted=False)
+    late = {calls.come(idle) for _ in range(5)}
+    first = [calls.queue.pop(exhausted=False) in late for _ in range(6)]
+    assert sum(first) in (3, 4)
+
+
+def test_others_go_before_a_call_that_met_a_429() -> None:
+    calls, flow = Calls(), Flow()
+    for _ in range(10):
+        calls.come(flow)
+    met = calls.queue.pop(exhausted=False)
+    calls.back(met)
+    assert calls.drain().index(met) == TURNS
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30))
+def test_while_the_limit_is_exhausted_the_newest_with_fewest_429s_goes(met: list[tuple[int, bool]]) -> None:
+    calls = Calls()
+    for rejects, is_refused in met:
+        calls.come(None, rejects, is_refused=is_refused)
+    order = [calls.queue.pop(exhausted=True) for _ in met]
+    assert order == sorted(range(len(met)), key=lambda call: (met[call][0], -call))
+
+
+def test_refused_calls_go_before_all_others() -> None:
+    calls = Calls()
+    others = [calls.come(), calls.come(Flow())]
+    refused = calls.come(rejects=2, is_refused=True)
+    assert calls.drain() == [refused, *others]
+
+
+@given(st.data())
+def test_nothing_is_lost_or_given_twice_whatever_is_removed_and_comes_back(data: st.DataObject) -> None:
+    calls, waiting = Calls(), set[int]()
+    flows = [None, Flow(), Flow()]
+    for _ in range(data.draw(st.integers(1, 60))):
+        match data.draw(st.sampled_from(["come", "pop", "probe", "remove", "back"])):
+            case "come":
+                waiting.add(calls.come(data.draw(st.sampled_from(flows))))
+            case "remove" if calls.places:
+                call = data.draw(st.sampled_from(sorted(calls.places)))
+                calls.queue.remove(calls.places[call])
+                waiting.discard(call)
+            case "back" if calls.places.keys() - waiting:
+                call = data.draw(st.sampled_from(sorted(calls.places.keys() - waiting)))
+                calls.back(call)
+                waiting.add(call)
+            case "pop" | "probe" as how if waiting:
+                waiting.remove(calls.queue.pop(exhausted=how == "probe"))
+        assert len(calls.queue) == len(waiting)
+        assert set(calls.queue) == waiting
+    assert set(calls.drain()) == waiting
+    with pytest.raises(IndexError):
+        calls.queue.pop(exhausted=False)
