@@ -21,6 +21,7 @@ from slashtag import (
     NotFoundError,
     OutcomeUnknownError,
     PaginationError,
+    QueueTimeoutError,
     RateLimitError,
     RequestFailedError,
     RequestTimeoutError,
@@ -49,6 +50,7 @@ TREE: dict[type[SlashtagError], tuple[type[BaseException], ...]] = {
     ServerError: (APIError,),
     TransportError: (RequestFailedError,),
     RequestTimeoutError: (TransportError, TimeoutError),
+    QueueTimeoutError: (RequestFailedError, TimeoutError),
     OutcomeUnknownError: (RequestFailedError,),
     UnexpectedResponseError: (RequestFailedError,),
     SessionClosedError: (SlashtagError, RuntimeError),
@@ -69,6 +71,7 @@ ERRORS: list[SlashtagError] = [
     *(kind("why") for kind in TREE if not issubclass(kind, APIError | UnexpectedResponseError)),
     *(kind("why", **API) for kind in TREE if issubclass(kind, APIError)),
     RequestTimeoutError("late", **REQUEST),  # type: ignore[arg-type]
+    QueueTimeoutError("late", retry_after=1.5, unsent=False, **REQUEST),  # type: ignore[arg-type]
     OutcomeUnknownError("lost", **REQUEST),  # type: ignore[arg-type]
     UnexpectedResponseError("odd", status=200, excerpt=b"<html>", repeatable=False, **REQUEST),  # type: ignore[arg-type]
     unsent(),

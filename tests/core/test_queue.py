@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -79,13 +80,20 @@ def test_an_operation_gains_nothing_by_having_been_idle() -> None:
     assert sum(first) in (3, 4)
 
 
-def test_others_go_before_a_call_that_met_a_429() -> None:
-    calls, flow = Calls(), Flow()
-    for _ in range(10):
-        calls.come(flow)
-    met = calls.queue.pop(exhausted=False)
-    calls.back(met)
-    assert calls.drain().index(met) == TURNS
+@given(st.integers(1, 3), st.integers(2, 20))
+def test_others_go_between_two_calls_that_met_a_429(operations: int, count: int) -> None:
+    calls, flows = Calls(), [Flow() for _ in range(operations)]
+    for _ in range(200):
+        for flow in flows:
+            calls.come(flow)
+    met = [calls.queue.pop(exhausted=False) for _ in range(count)]
+    for call in met:
+        calls.back(call)
+    order = calls.drain()
+    places = [order.index(call) for call in met]
+    assert places == sorted(places)
+    assert places[0] <= operations
+    assert all(later - earlier > TURNS for earlier, later in pairwise(places))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30))

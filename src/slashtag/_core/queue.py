@@ -3,7 +3,7 @@
 which calls                          their place
 of one operation, a flow             number max(virtual time, number of its last call + 1)
 a single call                        number of the virtual time: it is a flow of its own
-back after a 429                     number max(its number, virtual time) + TURNS + 1
+back after a 429                     all of them are one flow, whose numbers are TURNS + 1 apart
 back after another failure           as it was: it is the oldest of its flow
 refused (429s of its own)            before all others, as they take no turn of others
 while the limit is exhausted         one of those with the fewest 429s, the newest of them
@@ -27,7 +27,7 @@ __all__ = ["Flow", "Place", "Queue"]
 
 T = TypeVar("T")
 
-TURNS = 3  # turns of others before a call that met a 429
+TURNS = 3  # turns of others between two calls that met a 429
 
 
 class Flow:
@@ -56,6 +56,7 @@ class Queue(Generic[T]):
         self._heap: list[tuple[float, int, int, int, Place, T]] = []  # number, order, entry, 429s
         self._length = 0
         self._virtual = 0.0
+        self._returned = Flow()
         self._orders, self._entries = count(), count(1)
 
     def __len__(self) -> int:
@@ -80,8 +81,9 @@ class Queue(Generic[T]):
         self._length += 1
 
     def put_back(self, place: Place) -> None:
-        """Give up the place of a call that was answered 429 for a later one."""
-        place.number = max(place.number, self._virtual) + TURNS + 1
+        """Exchange the place of a call that was answered 429 for one among such calls."""
+        place.number = max(self._virtual, self._returned.turn)
+        self._returned.turn = place.number + TURNS + 1
 
     def depart(self, place: Place) -> None:
         """Advance the virtual time to that of a call that departs without having waited."""

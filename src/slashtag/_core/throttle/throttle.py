@@ -1,7 +1,7 @@
 """Decide when the next request may be sent under a rate limit that nobody documented.
 
 state      may depart                     429                           429s that cluster   accepted
-open       in flight < cap                delays its own call           probing             cap + 1/4
+open       in flight < cap: 10 at first   delays its own call           probing             cap + 1/4
 probing    one probe at a time, after     of the probe: the next one    (is known)          of the probe: see below
            a pause                        later; of others: nothing
 quota      in flight < cap, until the     beyond the budget: probing    probing             cap + 1/4
@@ -19,8 +19,10 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
   the time its width. The budget is spent at full speed; a slow start from there finds out whether there is more;
   then probes are few until shortly before the width is over.
 - In a quota, most of the budget is spent, or it has just begun: it goes on.
-- Less than a second was measured: as before, paced or open, and the measurement goes on.
-- Else: paced at the rate; a quota that was exhausted before its budget is none, and its mean rate is paced.
+- It was a quota, but exhausted before its budget: it is none. Its mean rate is paced.
+- No rate is known, and what was measured is short and little: open, with half of the places in flight as at the
+  start, and the measurement goes on.
+- Else: paced at the rate. What is measured in less than a curve's time cuts the rate to a quarter at most.
 
 The curve: rate * exp(DIP * (t / time - 1) ** 3). It begins under the rate, is there at `time`, stays close, and
 rises ever faster: the cautious return, the test for more and the search after a lifted limit are one formula.
@@ -49,7 +51,7 @@ CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: strays under a qua
 LEAK = 1 / 3  # of a 429 that an accepted request offsets: more than one 429 in four is a limit
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
-BRIEF = 1.0  # seconds: less measures a burst that was saved up, or chance
+BRIEF = 1.0  # seconds in which fewer than SAMPLE requests measure no rate: they may be few by chance, or refused
 SLOWEST = 3.5  # seconds between probes without Retry-After: lost at most at the end of a window: 6 % of a minute
 SLACK = 0.01  # seconds that a departure may be early or late: timers are; at 500/s a burst of 5
 SAMPLE = 25  # requests at least until a curve is at its rate, which is then measured to 4 %; and of a quota
@@ -90,7 +92,7 @@ class Throttle:
         self.in_flight = self.throttled = 0  # requests; 429s so far
         self.paused_until = 0.0
         self._row = self._row_from = 0.0  # 429s not offset; departure of the first of them
-        self._passed = -inf  # departure of the last request that was accepted, but for probes
+        self._passed = -inf  # departure of the last request that was accepted
         self._probe: Ticket | None = None
         self._opened, self._accepted = 0.0, 0  # start of the measurement; requests accepted since
         self._budget, self._width = 0, 0.0  # of a quota: requests, and seconds from one opening to the next
@@ -120,7 +122,7 @@ class Throttle:
             return self.paused_until
         cap: float = self._concurrency
         if self.state in (OPEN, QUOTA):
-            cap = min(cap, START + GROWTH * self._accepted)
+            cap = min(cap, (START / 2 if self._since else START) + GROWTH * self._accepted)
         if self.state == QUOTA:
             left = self._budget - self._accepted
             cap = min(cap, left if left > 0 else 1 - GROWTH * left)
@@ -132,8 +134,8 @@ class Throttle:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
         ticket = previous or Ticket()
         ticket.sent, ticket.above = now, False
-        if self.state == OPEN and not self.in_flight:
-            self._opened += now - self._landed  # idle time is not measured
+        if self.state == OPEN and not self.in_flight and now - max(self._landed, self.paused_until) > SLACK:
+            self._opened, self._accepted = now, 0  # after idle time: fewer came than the limit may allow
         elif self.state == QUOTA and now > self._opened + self._width:  # not spent in time
             self._opened, self._budget, self._accepted = now, max(self._budget, self._accepted), 0
         elif self.state == PROBING:
@@ -156,10 +158,9 @@ class Throttle:
         self._counts[ticket.above][0] += 1
         if ticket.sent > self._row_from:
             self._row = max(0.0, self._row - LEAK)
-        if is_probe:  # it may have had the only place that was free
+        self._passed = max(self._passed, ticket.sent)
+        if is_probe:
             self._reopened(ticket.sent, now)
-        else:
-            self._passed = max(self._passed, ticket.sent)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
@@ -245,14 +246,15 @@ class Throttle:
         elif budget and (passed > (1 - DIP) * budget or measured < 2 * EARLY * self._width):
             self.state, self._budget = QUOTA, max(passed, budget)
             return
-        elif measured < BRIEF and self._rate == inf:
+        elif self._rate == inf and measured < BRIEF and passed < SAMPLE:
             self.state = OPEN
             return
-        elif measured < BRIEF:
+        elif budget:
             self._follow(self._rate, sent, now)
-            return
         else:
-            self._follow(self._rate if budget else max(passed, 1) / measured, sent, now)
+            rate = max(passed, 1) / measured
+            is_short = self._rate < inf and measured < self._time
+            self._follow(max(rate, self._rate / CLUSTER) if is_short else rate, sent, now)
         self._opened, self._accepted = sent, 1
 
     def _follow(self, rate: float, since: float, now: float) -> None:
