@@ -1,10 +1,10 @@
 """Decide when the next request may be sent under a rate limit that nobody documented.
 
 state      may depart                     429                           429s that cluster   accepted
-open       in flight < cap: 10 at first   delays its own call           probing             cap + 1/4
+open       in flight < cap: 10 at first   delays its own call           probing             cap + 1/8
 probing    one probe at a time, after     of the probe: the next one    (is known)          of the probe: see below
            a pause                        later; of others: nothing
-quota      in flight < cap, until the     beyond the budget: probing    probing             cap + 1/4
+quota      in flight < cap, until the     beyond the budget: probing    probing             cap + 1/8
            budget is spent
 paced      when due, by the curve         after a curve: cut if more    probing             -
                                           above its rate than below
@@ -46,7 +46,7 @@ __all__ = ["Throttle", "Ticket"]
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
 START = 10  # requests in flight at the start: few are lost where the limit is low, full speed comes in seconds
-GROWTH = 1 / 4  # of a place in flight for each accepted request: TCP's slow start adds 1, and loses as many more
+GROWTH = 1 / 8  # of a place in flight for each accepted request: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: strays under a quarter rarely do that
 LEAK = 1 / 3  # of a 429 that an accepted request offsets: more than one 429 in four is a limit
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
