@@ -34,7 +34,8 @@ already, so that the wait at most doubles: one wrong answer costs little, a real
 
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
 others. It waits by itself, twice as long each time, its 429s count in no sum, and it takes no turn of others. But
-where the rate is so low that many calls meet 429s again by chance, it does for the first times.
+where the rate is so low that many calls meet 429s again by chance, it does for the first times; and if it is
+accepted, it was not refused, and adds one to the row.
 """
 
 from collections.abc import Callable
@@ -161,6 +162,12 @@ class Throttle:
         self._passed = max(self._passed, ticket.sent)
         if is_probe:
             self._reopened(ticket.sent, now)
+        elif ticket.refusals and self.state != PROBING:  # so it was not refused
+            if not self._row:
+                self._row_from = ticket.sent
+            self._row += 1
+            if self._is_full():
+                self._exhaust(ticket.sent, now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
@@ -185,9 +192,8 @@ class Throttle:
         self._row += before < self._row_from
         self._counts[ticket.above][1] += 1
         is_spent = self.state == QUOTA and self._accepted >= self._budget
-        if is_spent or self._row >= CLUSTER + self.in_flight / (2 * CLUSTER):
-            self.state, self._row, self._since = PROBING, 0.0, now
-            self._pause(now + max(ENOUGH * (now - ticket.sent), FLOOR))
+        if is_spent or self._is_full():
+            self._exhaust(ticket.sent, now)
             return self.paused_until + FLOOR
         if self.state == PACED and now - self._since > ENOUGH * self._time and self._is_too_fast():
             passed = self._counts[0][0] + self._counts[1][0]
@@ -214,6 +220,15 @@ class Throttle:
         """Return the requests a second at a time."""
         x = min((now - self._since) / self._time - 1, STEEPEST)
         return self._given or self._rate * exp(DIP * x * x * x)
+
+    def _is_full(self) -> bool:
+        """Return whether the row of 429s is a cluster."""
+        return self._row >= CLUSTER + self.in_flight / (2 * CLUSTER)
+
+    def _exhaust(self, sent: float, now: float) -> None:
+        """Take the limit for exhausted, and probe one and a half round trips of the last request later."""
+        self.state, self._row, self._since = PROBING, 0.0, now
+        self._pause(now + max(ENOUGH * (now - sent), FLOOR))
 
     def _is_too_fast(self) -> bool:
         """Return whether 429s are more frequent above the rate than below it, and not by chance."""
