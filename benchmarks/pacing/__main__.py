@@ -103,7 +103,9 @@ def main() -> int:
         if not options.json:
             most = f"{goal.waste:.0%}" if goal.waste < inf else "-"
             figures = "".join(f"{used:>9.3f}{waste:>8.1%}" for used, waste in means.values())
-            print(f"{row:34}{goal.utilisation:>8.2f}{most:>6}{figures}{'' if met else '  MISSED'}", flush=True)
+            print(
+                f"{row:34}{goal.utilisation:>8.2f}{most:>6}{figures}{'' if met else '  MISSED'}", flush=True
+            )
     costs = {"unpaced": round(cost(None), 2), "paced": round(cost(900.0), 2)}
     missed = [result for result in results if not result["met"]]
     if options.json:

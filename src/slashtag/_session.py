@@ -23,11 +23,11 @@ from ._core.windows import RangeEnd
 from ._credentials import Credentials, parse_base_url, parse_proxy
 from ._errors import ConfigurationError, SessionClosedError
 from ._fanout import Tasks
+from ._files import in_thread
 from ._resources.stats import Stats
 from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
 from ._resources.urls import Urls
-from ._files import in_thread
 from ._sending import learned_rate
 from ._sending.admission import Admission, RetryBudget
 from ._sending.sender import Metrics, Sender

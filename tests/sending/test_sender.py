@@ -25,7 +25,6 @@ from slashtag import (
     NotFoundError,
     OutcomeUnknownError,
     QueueTimeoutError,
-    RateLimitError,
     RequestTimeoutError,
     RetryPolicy,
     ServerError,

@@ -46,21 +46,32 @@ __all__ = ["Throttle", "Ticket"]
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = 10  # requests in flight at the start: few are lost where the limit is low, full speed comes in seconds
+START = (
+    10  # requests in flight at the start: few are lost where the limit is low, full speed comes in seconds
+)
 GROWTH = 1 / 8  # of a place in flight for each accepted request: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: strays under a quarter rarely do that
 LEAK = 1 / 3  # of a 429 that an accepted request offsets: more than one 429 in four is a limit
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
-BRIEF = 1.0  # seconds in which fewer than SAMPLE requests measure no rate: they may be few by chance, or refused
-SLOWEST = 3.5  # seconds between probes without Retry-After: lost at most at the end of a window: 6 % of a minute
+BRIEF = (
+    1.0  # seconds in which fewer than SAMPLE requests measure no rate: they may be few by chance, or refused
+)
+SLOWEST = (
+    3.5  # seconds between probes without Retry-After: lost at most at the end of a window: 6 % of a minute
+)
 SLACK = 0.01  # seconds that a departure may be early or late: timers are; at 500/s a burst of 5
 SAMPLE = 25  # requests at least until a curve is at its rate, which is then measured to 4 %; and of a quota
-QUICK, LONG = 2.5, 7.5  # seconds until a curve is at its rate: a lifted limit is found after 3 to 5 times that
+QUICK, LONG = (
+    2.5,
+    7.5,
+)  # seconds until a curve is at its rate: a lifted limit is found after 3 to 5 times that
 DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice its time
 STEEPEST = 5  # times its time after which a curve rises no more: 250,000-fold
 ENOUGH = 1.5  # times its time until a curve may be cut; round trips of a 429 until the first probe
-EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries then: shrinks 1.6 % a time
+EARLY = (
+    1 / 64
+)  # of its width that a window is tried before its end, and between tries then: shrinks 1.6 % a time
 SLOW = 20.0  # requests a second under which a call refused once takes a turn: many meet two 429s by chance
 LONGEST = 60.0  # seconds that one 503 may pause the session: one answer is no reason to stop for hours
 
