@@ -21,8 +21,9 @@ PUBLIC_MODULES = {"bulk_update", "cli", "dask", "dlt", "export", "pytest_plugin"
 PUBLIC_NAMES = """
 APIError AllTime AsyncSession AuthenticationError BadRequestError Call Change ConfigurationError CountryGeo
 DateRange Day ExportError Failure GeoStats InvalidRequestError JournalError Keys Listing Metrics NotFoundError
-OnError Outcome OutcomeUnknownError Page PageStream PaginationError PeriodStats Plan Progress Query QueueTimeoutError
-RangeStats RateLimitError RequestFailedError RequestTimeoutError Results RetryPolicy ServerError SessionClosedError
+OnError Outcome OutcomeUnknownError Page PageStream PaginationError PeriodStats Plan Progress Query
+QueueTimeoutError RangeStats RateLimitError RequestFailedError RequestTimeoutError Results RetryPolicy
+ServerError SessionClosedError
 ShortUrl SlashtagError Statistics Stats Tag TagLimitError Tags TransportError UnexpectedResponseError
 UnknownTagError Urls Year Zone __version__ parse_zone to_builtins
 """

@@ -35,7 +35,7 @@ class Goal(NamedTuple):
     waste: float = inf  # at most; 429s a request
 
 
-#: The classes of servers. Of the last two the goal is a time of at most 1.5 times the oracle's for most servers.
+#: The classes of servers.
 GOALS: dict[str, Goal] = {
     "no limit, or latency that grows": Goal(0.98, 0.0),
     "bucket 5-200/s": Goal(0.96, 0.06),

@@ -1,7 +1,8 @@
 """Run one job against a server model in virtual time, with a client policy or with an oracle.
 
 The client keeps the queue of a session, and its requests are one operation. A request answered 429 waits
-alone where the policy says so, then in the queue; one answered 500 backs off alone with full jitter. Timers fire up to some milliseconds late, as an event loop's do.
+alone where the policy says so, then in the queue; one answered 500 backs off alone with full jitter.
+Timers fire up to some milliseconds late, as an event loop's do.
 """
 
 from __future__ import annotations

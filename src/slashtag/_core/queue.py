@@ -8,9 +8,9 @@ back after another failure           as it was: it is the oldest of its flow
 refused (429s of its own)            before all others, as they take no turn of others
 while the limit is exhausted         one of those with the fewest 429s, the newest of them
 
-The call with the lowest number departs, of equal ones the first that came; the virtual time is the number of the
-last that departed. So each operation that waits gets one turn in each round, however many calls it has,
-and a single call waits for one call of each operation at most.
+The call with the lowest number departs, of equal ones the first that came; the virtual time is the number
+of the last that departed. So each operation that waits gets one turn in each round, however many calls it
+has, and a single call waits for one call of each operation at most.
 
 Why TURNS: three accepted requests offset one 429 in the throttle's row of 429s, so that calls which return
 and are refused again do not fill it. Why the newest while the limit is exhausted: it is the least like the
@@ -50,7 +50,7 @@ class Place:
 
 
 class Queue(Generic[T]):
-    """Heap of the items of waiting calls; those that were taken out from the middle stay until they are first."""
+    """Heap of the items of waiting calls; one taken out from the middle stays until it is first."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, int, int, Place, T]] = []  # number, order, entry, 429s

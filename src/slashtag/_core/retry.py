@@ -16,7 +16,7 @@ the service, redirects, and any 401 fail. A POST is "if unsent" whatever its cal
 does not find the link, it is unknown.
 
 A rate-limit 429 is not an attempt: the sender puts the request back into the queue. What gets here fails:
-TagLimitError, and the RateLimitError or, without a 429, the QueueTimeoutError raised if `max_wait` is too short.
+TagLimitError, and the RateLimitError or, without a 429, the QueueTimeoutError raised after `max_wait`.
 """
 
 from numbers import Real

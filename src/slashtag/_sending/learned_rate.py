@@ -1,7 +1,7 @@
 """Rates that sessions learnt, kept in one small file for the next run of the same account.
 
-Nothing depends on the file: without it, or if it cannot be read, the rate is learnt anew. There is no lock: of
-two sessions that end at once one keeps its rate. An account is named by a hash of its base URL and apikey,
+Nothing depends on the file: without it, or if it cannot be read, the rate is learnt anew. There is no lock:
+of two sessions that end at once one keeps its rate. An account is named by a hash of its base URL and apikey,
 with a salt of the file's own, so the file holds no credential and does not tell accounts.
 """
 

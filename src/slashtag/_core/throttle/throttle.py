@@ -2,40 +2,42 @@
 
 state      may depart                     429                           429s that cluster   accepted
 open       in flight < cap: 10 at first   delays its own call           probing             cap + 1/8
-probing    one probe at a time, after     of the probe: the next one    (is known)          of the probe: see below
+probing    one probe at a time, after     of the probe: the next one    (is known)          probe: see below
            a pause                        later; of others: nothing
 quota      in flight < cap, until the     beyond the budget: probing    probing             cap + 1/8
            budget is spent
 paced      when due, by the curve         after a curve: cut if more    probing             -
                                           above its rate than below
 
-A cluster says that the limit is exhausted. Each 429 adds one to a row, each accepted request that was sent after
-the first of them takes off a third, so that up to one 429 in four is none; a call counts once in a row.
+A cluster says that the limit is exhausted. Each 429 adds one to a row, each accepted request that was sent
+after the first of them takes off a third, so that up to one 429 in four is none; a call counts once in a
+row.
 
-Single probes then find when the limit is open again. What was accepted from one opening to the next, by the time
-between, is the rate, of a bucket and of a window of any width. An accepted probe picks the first that fits:
+Single probes then find when the limit is open again. What was accepted from one opening to the next, by the
+time between, is the rate, of a bucket and of a window of any width. An accepted probe picks the first that
+fits:
 - The rate is given: paced.
-- The limit was exhausted for most of that time, and for seconds: it is a quota. What was accepted is its budget,
-  the time its width. The budget is spent at full speed; a slow start from there finds out whether there is more;
-  then probes are few until shortly before the width is over.
+- The limit was exhausted for most of that time, and for seconds: it is a quota. What was accepted is its
+  budget, the time its width. The budget is spent at full speed; a slow start from there finds out whether
+  there is more; then probes are few until shortly before the width is over.
 - In a quota, most of the budget is spent, or it has just begun: it goes on.
 - It was a quota, but exhausted before its budget: it is none. Its mean rate is paced.
-- No rate is known, and what was measured is short and little: open, with half of the places in flight as at the
-  start, and the measurement goes on.
+- No rate is known, and what was measured is short and little: open, with half of the places in flight as at
+  the start, and the measurement goes on.
 - Else: paced at the rate. What is measured in less than a curve's time cuts the rate to a quarter at most.
 
-The curve: rate * exp(DIP * (t / time - 1) ** 3). It begins under the rate, is there at `time`, stays close, and
-rises ever faster: the cautious return, the test for more and the search after a lifted limit are one formula.
-Each curve is an experiment. Below the rate 429s are those that occur at any pace; only if there are more above
-it, beyond chance, the pace causes them, and what was accepted becomes the rate.
+The curve: rate * exp(DIP * (t / time - 1) ** 3). It begins under the rate, is there at `time`, stays close,
+and rises ever faster: the cautious return, the test for more and the search after a lifted limit are one
+formula. Each curve is an experiment. Below the rate 429s are those that occur at any pace; only if there
+are more above it, beyond chance, the pace causes them, and what was accepted becomes the rate.
 
-A Retry-After delays its own call. A probe that is told one is obeyed for as long as the limit has been exhausted
-already, so that the wait at most doubles: one wrong answer costs little, a real pause is kept.
+A Retry-After delays its own call. A probe that is told one is obeyed for as long as the limit has been
+exhausted already, so that the wait at most doubles: one wrong answer costs little, a real pause is kept.
 
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
-others. It waits by itself, twice as long each time, its 429s count in no sum, and it takes no turn of others. But
-where the rate is so low that many calls meet 429s again by chance, it does for the first times; and if it is
-accepted, it was not refused, and adds one to the row.
+others. It waits by itself, twice as long each time, its 429s count in no sum, and it takes no turn of
+others. But where the rate is so low that many calls meet 429s again by chance, it does for the first times;
+and if it is accepted, it was not refused, and adds one to the row.
 """
 
 from collections.abc import Callable
@@ -46,9 +48,7 @@ __all__ = ["Throttle", "Ticket"]
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = (
-    10  # requests in flight at the start: few are lost where the limit is low, full speed comes in seconds
-)
+START = 10  # requests in flight at the start: few are lost where the limit is low
 GROWTH = 1 / 8  # of a place in flight for each accepted request: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: strays under a quarter rarely do that
 LEAK = 1 / 3  # of a 429 that an accepted request offsets: more than one 429 in four is a limit
@@ -57,21 +57,17 @@ FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes:
 BRIEF = (
     1.0  # seconds in which fewer than SAMPLE requests measure no rate: they may be few by chance, or refused
 )
-SLOWEST = (
-    3.5  # seconds between probes without Retry-After: lost at most at the end of a window: 6 % of a minute
-)
+SLOWEST = 3.5  # seconds between probes without Retry-After: lost at most, 6 % of a minute
 SLACK = 0.01  # seconds that a departure may be early or late: timers are; at 500/s a burst of 5
 SAMPLE = 25  # requests at least until a curve is at its rate, which is then measured to 4 %; and of a quota
 QUICK, LONG = (
     2.5,
     7.5,
-)  # seconds until a curve is at its rate: a lifted limit is found after 3 to 5 times that
+)  # seconds until a curve is at its rate: a lifted limit takes 3 to 5 times that
 DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice its time
 STEEPEST = 5  # times its time after which a curve rises no more: 250,000-fold
 ENOUGH = 1.5  # times its time until a curve may be cut; round trips of a 429 until the first probe
-EARLY = (
-    1 / 64
-)  # of its width that a window is tried before its end, and between tries then: shrinks 1.6 % a time
+EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
 SLOW = 20.0  # requests a second under which a call refused once takes a turn: many meet two 429s by chance
 LONGEST = 60.0  # seconds that one 503 may pause the session: one answer is no reason to stop for hours
 
