@@ -279,29 +279,6 @@ def test_a_503_with_retry_after_pauses_for_a_minute_at_most_and_cuts_no_rate() -
 # -- what follows an accepted probe
 
 
-@given(first=st.integers(12, 200), seconds=st.floats(8, 30))
-def test_a_rate_measured_between_two_openings_is_exact_but_for_one_request(
-    first: int, seconds: float
-) -> None:
-    """Law 7: what was accepted from the first to the second, by the time between."""
-    throttle, now = exhausted(accepted=first)
-    opened = now = reopen(throttle, now, now + 1.5)
-    now += TRIP
-    count = 1  # the probe, which is the first of what follows
-    while now < opened + seconds:
-        ticket, now = probe(throttle, now)
-        throttle.accepted(ticket, now)
-        count += 1
-    while not throttle.exhausted:
-        ticket, now = probe(throttle, now)
-        throttle.rejected(ticket, now)
-    ticket, now = probe(throttle, now)
-    throttle.accepted(ticket, now)
-    rate = throttle.learned_rate
-    assert rate is not None
-    assert rate * (now - opened) == pytest.approx(count, abs=1.01)
-
-
 def test_a_limit_exhausted_for_long_is_a_quota_whose_budget_is_spent_at_full_speed() -> None:
     throttle, now = with_quota()
     start, sent = max(now, throttle.ready_at(now)), 0
