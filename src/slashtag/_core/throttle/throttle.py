@@ -107,7 +107,7 @@ class Throttle:
         self._rate = rate or inf  # of the curve; inf: none yet
         self._since = self._due = 0.0  # start of the curve, or when the limit was exhausted; next departure
         self._counts = [[0, 0], [0, 0]]  # below and above the rate of the curve: accepted, 429s
-        self._landed = 0.0  # the last answer
+        self._landed = 0.0  # the last answer, or the end of a wait after a 429: from then on it may be idle
 
     @property
     def exhausted(self) -> bool:
@@ -192,6 +192,8 @@ class Throttle:
         ticket.refusals = ticket.refusals + 1 if is_refused else 0
         alone = WAIT * 2.0**ticket.refusals if is_refused else min((now - ticket.first) / 2, SLOWEST)
         again = now + max(alone, WAIT, retry_after or 0.0)
+        if not is_refused:  # what waits as it was told is not idle
+            self._landed = max(self._landed, again)
         if is_refused or ticket.sent < self._since:
             return again
         if not self._row:
@@ -213,7 +215,7 @@ class Throttle:
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         """Take note of any other end, be it cancelled; `retry_after`: the seconds of a 503, which pause."""
         self.in_flight -= 1
-        self._landed = now
+        self._landed = max(self._landed, now)
         if ticket is self._probe:
             self._probe = None
         self._pause(now + min(retry_after or 0.0, LONGEST))
