@@ -1,7 +1,8 @@
 """Decode a response: `parse(call, status, headers, body)` returns its data or raises its error."""
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
@@ -25,6 +26,8 @@ from .._errors import (
 from .._records import Page, Record
 from .call import Call
 from .contradictions import StatsAnswer
+from .lenient_json import ReportUnreadable, is_readable, repaired
+from .lenient_json import decode as decode_leniently
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import http_date
 from .throttle.headers import retry_after as parse_retry_after
@@ -34,13 +37,11 @@ R = TypeVar("R", bound=Record)
 
 #: Characters that are shown of what cannot be read.
 SHOWN = 60
-#: Takes each member that is None because it cannot be read, in words.
-ReportUnreadable = Callable[[str], object]
 _NO_SECRETS = Scrubber(())
 _LONGEST_MESSAGE = 2_000
 
-# Bad UTF-8 and very deep nesting do not raise msgspec errors.
-_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# Bad UTF-8 (a ValueError) and very deep nesting do not raise msgspec errors, nor does the lenient decoder.
+_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 # "The maximum allowed number of tags is reached": a sentence that counts tags; a rate limit counts requests.
 # Mistaken for a rate limit, it would be repeated forever.
 _COUNTS_TAGS = re.compile(
@@ -100,6 +101,9 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
 
 
 def _member(field: FieldInfo, given: Any) -> Any:
+    if isinstance(given, str) and not is_readable(given):
+        # Not repaired: sent back, or as a key of statistics, the text would be another one.
+        raise msgspec.ValidationError
     try:
         return msgspec.convert(given, field.type, strict=False)
     except msgspec.ValidationError:
@@ -112,16 +116,34 @@ def _member(field: FieldInfo, given: Any) -> Any:
 def _decode(
     returns: Any, body: bytes | bytearray, report: ReportUnreadable, scrubber: Scrubber
 ) -> Envelope[Any]:
+    def report_scrubbed(text: str) -> None:
+        report(scrubber.text(text))
+
     try:
         return _decoder(returns).decode(body)
     except msgspec.ValidationError:
-        kind = get_origin(returns) or returns
-        if not (isinstance(kind, type) and issubclass(kind, Record)):
+        if not _is_record(returns):
             raise
-    envelope = _decoder(Any).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if not _is_record(returns):
+            return _decoder(returns).decode(_repaired_body(body, report_scrubbed))
+    try:
+        envelope = _decoder(Any).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        envelope = msgspec.convert(decode_leniently(body), Envelope[Any], strict=False)
     if envelope.status == 200:
-        envelope.data = _read_members(returns, envelope.data, lambda text: report(scrubber.text(text)))
+        envelope.data = _read_members(returns, envelope.data, report_scrubbed)
     return envelope
+
+
+def _is_record(returns: Any) -> bool:
+    kind = get_origin(returns) or returns
+    return isinstance(kind, type) and issubclass(kind, Record)
+
+
+def _repaired_body(body: bytes | bytearray, report: ReportUnreadable) -> bytes:
+    """Return the body of an answer in UTF-8, with U+FFFD for what cannot be read."""
+    return json.dumps(repaired(decode_leniently(body), report)).encode()
 
 
 def parse(
@@ -137,8 +159,8 @@ def parse(
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
     `scrubber` has the secrets that no error may show; `now` is this machine's time in epoch seconds, for a
-    Retry-After date without a Date header; `report` takes the members of records that are None, as they
-    cannot be read. Raises APIError and its subclasses, and UnexpectedResponseError. See docs/service.md,
+    Retry-After date without a Date header; `report` takes the members of records that are None, and the texts
+    of statistics that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and UnexpectedResponseError. See docs/service.md,
     Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
@@ -198,7 +220,12 @@ def _error(
     excerpt = scrub.excerpt(body)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
-        envelope = _any_decoder.decode(body)
+        try:
+            envelope = _any_decoder.decode(body)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            envelope = _any_decoder.decode(_repaired_body(body, lambda text: None))
     effective = envelope.status if envelope is not None and status == 200 else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None

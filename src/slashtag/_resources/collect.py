@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,6 +20,7 @@ from .._errors import (
     ServerError,
     SlashtagError,
     TransportError,
+    UnknownTagError,
 )
 from .._fanout import WorkerPool
 from .._summed_statistics import Statistics
@@ -60,32 +62,90 @@ async def collect(
     workers: int,
     requests: AsyncGenerator[StatsRequest] | None = None,
 ) -> R:
-    """Send the requests of a plan, or others instead that are read asynchronously; return the sum."""
+    """Send the requests of a plan, or others instead that are read asynchronously; return the sum.
+
+    Of a batch that is refused, halves are sent, to find the slashtag at fault. Before the service has accepted
+    a request of the run this is done for one batch only: others are set aside until then.
+    """
     running_sum = plan.query.running_sum(plan.span)
+    set_aside: list[tuple[StatsRequest, SlashtagError]] = []
+
+    async def send(request: StatsRequest) -> SlashtagError | None:
+        try:
+            running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
+        except SlashtagError as error:
+            return error
+        state.succeeded()
+        return None
+
+    def fail(request: StatsRequest, error: SlashtagError) -> None:
+        # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
+        to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
+        state.report_failure(request.call, error, to_retry)
+        state.done()
+
+    def split(request: StatsRequest) -> list[StatsRequest]:
+        if state.total is not None:
+            state.total += 1  # two steps instead of one
+        parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
+        return [plan.request(part, request.time_slice, state.failures) for part in parts]
+
+    async def take_apart(request: StatsRequest, error: SlashtagError) -> None:
+        """Send halves of a refused batch, then of a half, and so on, until one is accepted."""
+        refused = [(request, error)]
+        while not state.has_succeeded and refused and len(refused[-1][0].selector.keys) > 1:
+            request, error = refused.pop()
+            set_aside.extend(refused)
+            refused = []
+            for part in split(request):
+                problem = await send(part)
+                if problem is None:
+                    state.done()
+                elif is_refusal(problem):
+                    refused.append((part, problem))
+                else:
+                    fail(part, problem)
+        set_aside.extend(refused)
+
+    def halves_set_aside() -> list[StatsRequest]:
+        """Return halves of what was set aside, once the service has accepted a request."""
+        found: list[StatsRequest] = []
+        while state.has_succeeded and set_aside:
+            request, error = set_aside.pop(0)
+            if len(request.selector.keys) > 1:
+                found += split(request)
+            else:
+                fail(request, error)
+        return found
 
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:
         """Send one request; return smaller ones if it failed and may be split."""
+        if (refusal := await state.wait_for_answers()) is not None:
+            fail(request, refusal)
+            return ()
         # Up to now, or for half of a batch until that was split: other halves may have failed since.
         before = state.failures if request.failures_before is None else request.failures_before
-        try:
-            running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
-            state.succeeded()
-        except SlashtagError as error:
-            if len(request.selector.keys) > 1 and state.may_split(error, before):
-                if state.total is not None:
-                    state.total += 1  # two steps instead of one
-                parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
-                return [plan.request(part, request.time_slice, state.failures) for part in parts]
-            # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
-            to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
-            state.report_failure(request.call, error, to_retry)
-        state.done()
-        return ()
+        error, is_batch = await send(request), len(request.selector.keys) > 1
+        if error is None:
+            state.done()
+        elif is_batch and is_refusal(error) and not state.has_succeeded:
+            if state.may_take_apart():
+                await take_apart(request, error)
+            else:
+                set_aside.append((request, error))
+        elif is_batch and state.may_split(error, before):
+            return [*halves_set_aside(), *split(request)]
+        else:
+            fail(request, error)
+        state.ended(error)
+        return halves_set_aside()
 
     # Of one request without a worker pool, which costs half as much as the request.
     source = await work(*plan.requests()) if len(plan) == 1 else requests or plan.requests()
     if source:
         await WorkerPool(source, work, workers).run()
+    for request, error in set_aside:
+        fail(request, error)
     running_sum.add_missing(state.missing)
     return running_sum.result()
 
@@ -94,6 +154,9 @@ async def collect(
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Refusals and other failures in a row after which nothing is split.
 MOST_REFUSALS, MOST_FAILURES = 4, 2
+#: Requests of `collect`, but for parts of one batch, that are sent before one is accepted. If all are refused, no
+#: more are sent: 12, and 14 parts. A 404 is requested up to three times, which makes 64.
+MOST_AT_FIRST = 12
 #: Failures without a success after which slashtags are no longer requested one by one.
 MOST_FAILED = 40
 
@@ -118,7 +181,12 @@ class RunState:
         self.failures = self._failures_at_success = 0
         #: Failures since the last success, but for refusals of a service that answers others.
         self._failed_alone = 0
-        self._has_succeeded = False
+        self.has_succeeded = False
+        self._at_first = asyncio.Semaphore(MOST_AT_FIRST)
+        #: Requests that were refused before one was accepted, the error of the first, and whether it is final.
+        self._refused = 0
+        self._refusal: SlashtagError | None = None
+        self._is_refused = self._has_taken_apart = False
         self._query = query
         self._done = 0
         check_query(query)
@@ -136,12 +204,43 @@ class RunState:
         """Record that a request succeeded."""
         self._failed_alone = 0
         self._failures_at_success = self.failures
-        self._has_succeeded = True
+        self.has_succeeded = True
+        self._at_first.release()
+
+    async def wait_for_answers(self) -> SlashtagError | None:
+        """Wait while so many requests were sent that others may be in vain; return the error if all were refused."""
+        if not (self.has_succeeded or self._is_refused):
+            await self._at_first.acquire()
+            if self.has_succeeded or self._is_refused:
+                self._at_first.release()  # for the next that waits
+        return self._refusal if self._is_refused else None
+
+    def may_take_apart(self) -> bool:
+        """Return whether to take a batch apart before a request was accepted: only the first that is refused."""
+        is_first, self._has_taken_apart = not self._has_taken_apart, True
+        return is_first
+
+    def ended(self, error: SlashtagError | None) -> None:
+        """Record the end of a request: if as many were refused as are sent at first, all would be.
+
+        That a tag does not exist says nothing about others.
+        """
+        if error is None or self.has_succeeded or self._is_refused:
+            return
+        if not is_refusal(error) or isinstance(error, UnknownTagError):
+            self._at_first.release()
+            return
+        self._refusal = self._refusal or error
+        self._refused += 1
+        if self._refused == MOST_AT_FIRST:
+            self._refusal.add_note("no request of this run was accepted, and no more were sent")
+            self._is_refused = True
+            self._at_first.release()
 
     @property
     def is_answered(self) -> bool:
         """Whether requests succeed: one has, and none has failed since."""
-        return self._has_succeeded and self.failures == self._failures_at_success
+        return self.has_succeeded and self.failures == self._failures_at_success
 
     def may_split(self, error: SlashtagError, failures_before: int, *, always: bool = False) -> bool:
         """Return whether to request the parts of what failed: one slashtag may be at fault.
@@ -162,7 +261,7 @@ class RunState:
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""
         # Of a service that answers others, each slashtag refused may be at fault.
-        self._failed_alone += not (is_refusal(error) and self._has_succeeded)
+        self._failed_alone += not (is_refusal(error) and self.has_succeeded)
         return self._failed_alone <= MOST_FAILED
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:

@@ -48,7 +48,8 @@ class Metrics:
     `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
     `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
     `inconsistent`: statistics answers that were added although they contradict themselves;
-    `unreadable`: members of records that are None because they cannot be read;
+    `unreadable`: members of records that are None, and texts of other answers that have U+FFFD, because they
+    cannot be read;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
     not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
