@@ -19,6 +19,8 @@ S = TypeVar("S")
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 ReportBadKey = Callable[[Key, InvalidRequestError], object]
+#: Is called with a slashtag that looks like one in an earlier batch.
+ReportLookAlike = Callable[[str], object]
 #: A slashtag, and the id of its link if that is known.
 KeyAndId = tuple[str, int | None]
 
@@ -86,7 +88,7 @@ def select(
         return plain
     if batcher.kept_order is not None and keep_earlier_order:
         keys = tuple(batcher.kept_order.arrange(keys))
-    return batcher.batches(keys)
+    return batcher.batches(look_alikes_together(keys))
 
 
 def check_iterable(name: str, given: object) -> None:
@@ -113,6 +115,8 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     except TypeError:
         return None
     unique = tuple(dict.fromkeys(keys))
+    if len({key.lower() for key in unique}) < len(unique):
+        return None
     found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
     for batch in found:
         joined = ",".join(batch)
@@ -162,17 +166,25 @@ class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`. With a `kept_order` batches begin and end as they did before.
+    be requested are passed to `report_bad_key`, those that look like one in an earlier batch, which the service
+    may take for the same one, to `report_look_alike`. With a `kept_order` batches begin and end as they did before.
     """
 
     def __init__(
-        self, max_keys_bytes: int, report_bad_key: ReportBadKey, kept_order: KeptOrder | None = None
+        self,
+        max_keys_bytes: int,
+        report_bad_key: ReportBadKey,
+        kept_order: KeptOrder | None = None,
+        report_look_alike: ReportLookAlike = lambda slashtag: None,
     ) -> None:
         self.max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
         self.kept_order = kept_order
         self._last_of = {} if kept_order is None else kept_order.last_of
+        self._report_look_alike = report_look_alike
         self._seen: set[str] = set()
+        #: What slashtags of earlier batches look like.
+        self._earlier: set[str] = set()
         self._batch: list[KeyAndId] = []
         self._size = 0
 
@@ -186,10 +198,22 @@ class Batcher:
         if slashtag in self._seen:
             return ()
         self._seen.add(slashtag)
+        name = folded(slashtag)
         # With a comma, as if it were encoded: an upper bound.
         size = encoded_size(slashtag) + 3
         is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
+        alike: list[KeyAndId] = []
+        if is_full:
+            # They go with this one, but for a batch of nothing else.
+            others = [item for item in self._batch if folded(item[0]) != name]
+            if others and len(others) < len(self._batch):
+                alike = [item for item in self._batch if folded(item[0]) == name]
+                self._batch = others
         full = self.remainder() if is_full or slashtag in self._last_of else ()
+        if name in self._earlier:
+            self._report_look_alike(slashtag)
+        self._batch += alike
+        self._size += sum(encoded_size(key) + 3 for key, _ in alike)
         self._batch.append((slashtag, getattr(key, "id", None)))
         self._size += size
         if self._last_of.get(self._batch[0][0]) == slashtag:
@@ -205,7 +229,9 @@ class Batcher:
         batch, self._batch, self._size = self._batch, [], 0
         if self.kept_order is not None and batch:
             self.kept_order.take(batch)
-        return [Selector(keys=tuple([slashtag for slashtag, _ in batch]))] if batch else ()
+        slashtags = tuple([slashtag for slashtag, _ in batch])
+        self._earlier.update(map(folded, slashtags))
+        return [Selector(keys=slashtags)] if batch else ()
 
 
 def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
@@ -214,6 +240,18 @@ def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
     for key in keys:
         groups.setdefault(folded(key), []).append(key)
     return list(map(tuple, groups.values()))
+
+
+def look_alikes_together(keys: Iterable[Key]) -> Iterable[Key]:
+    """Move each slashtag to the first that looks like it: in two batches both would be counted twice.
+
+    The service may take them for one. What has no slashtag keeps its place.
+    """
+    groups: dict[object, list[Key]] = {}
+    for n, key in enumerate(keys):
+        slashtag = getattr(key, "slashtag", key)
+        groups.setdefault(folded(slashtag) if isinstance(slashtag, str) else n, []).append(key)
+    return chain.from_iterable(groups.values())
 
 
 def folded(slashtag: str) -> str:

@@ -193,6 +193,7 @@ class RunState:
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
+        self._has_look_alikes = False
 
     def done(self) -> None:
         """Count one step as done."""
@@ -270,6 +271,13 @@ class RunState:
             raise error
         self.missing += 1
         self._on_error(Failure(call, error, plan))
+
+    def report_look_alike(self, slashtag: str) -> None:
+        """Log a slashtag that looks like one in another batch: the first as a warning, as there may be many."""
+        level = logging.DEBUG if self._has_look_alikes else logging.WARNING
+        self._has_look_alikes = True
+        text = "%r and another slashtag differ in case or accents only, and are in two requests: a service that"
+        log.log(level, f"{text} takes them for one counts their clicks twice", slashtag)
 
     def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
         """Report a slashtag that cannot be requested.

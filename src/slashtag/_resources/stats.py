@@ -74,7 +74,7 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
         state = RunState(query, None, None)  # counts slashtags that cannot be requested
-        selectors = select(keys, tag, tags, self._batcher(query, state))
+        selectors = select(keys, tag, tags, self._batcher(query, state, is_sum=True))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=state.missing)
 
@@ -140,7 +140,7 @@ class Stats:
         naming the batch and window. See docs/service.md, Statistics: common selector.
         """
         state = RunState(query, progress, on_error)
-        batcher = self._batcher(query, state)
+        batcher = self._batcher(query, state, is_sum=True)
         selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
@@ -212,10 +212,15 @@ class Stats:
         links = sort_by_activity(keys, earlier_hits, batcher.kept_order) if sorts else keys
         return run.start(read_batches(links, batcher, listing=keys), self._tasks)
 
-    def _batcher(self, query: Query[Any], state: RunState) -> Batcher:
-        """Return the builder of batches, those of an earlier run of the journal's job again."""
+    def _batcher(self, query: Query[Any], state: RunState, *, is_sum: bool = False) -> Batcher:
+        """Return the builder of batches, those of an earlier run of the journal's job again.
+
+        Of a sum it is said which slashtags it may have twice.
+        """
         journal = self._sender.journal
         kept_order = None if journal is None else journal.kept_order(query.path)
+        if is_sum:
+            return Batcher(self._max_keys_bytes, state.report_bad_key, kept_order, state.report_look_alike)
         return Batcher(self._max_keys_bytes, state.report_bad_key, kept_order)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import ssl
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -35,6 +36,8 @@ _NOT_CONNECTED = (
     aiohttp.ClientHttpProxyError,
     aiohttp.InvalidURL,
 )
+# A pinned certificate is checked by aiohttp.
+_NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
@@ -180,7 +183,8 @@ class Transport:
             text = self.scrubber.adding(call.secrets).text(describe(error))
             # Where it is not known whether anything was written, the error may say so.
             unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
-            failure = TransportError(text, unsent=unsent)
+            is_untrusted = isinstance(error, _NOT_TRUSTED)
+            failure = TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
@@ -253,6 +257,11 @@ def describe(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientPayloadError):
         return f"the body was cut short or broken ({_first_words(str(error))})"
     text = str(error) or type(error).__name__
+    if isinstance(error, ssl.CertificateError):
+        return (
+            f"{text}; compare the host in base_url with the certificate, and this machine's clock with the time; for a "
+            "company's or a test's own authority set SSL_CERT_FILE to a file that has its certificate too"
+        )
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
     return text
