@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from itertools import chain
@@ -31,6 +32,8 @@ MAX_TARGET_BYTES = 8_000
 MAX_SLASHTAG_BYTES = MAX_TARGET_BYTES // 2
 #: Bytes of a request target reserved for parameters other than url_keys.
 OTHER_PARAMETERS_BYTES = 400
+#: What a short URL begins with, and no slashtag that is not a link's own.
+_URL = re.compile("https?://", re.IGNORECASE)
 
 
 class Selector(Struct, frozen=True):
@@ -121,7 +124,7 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     for batch in found:
         joined = ",".join(batch)
         has_comma = joined.count(",") != len(batch) - 1
-        if has_comma or "" in batch or "://" in joined:
+        if has_comma or "" in batch or ("://" in joined and any(map(_URL.match, batch))):
             return None
         # An ASCII character encodes to at most 3 bytes, and so would a comma after the last.
         # The cheap bound first.
@@ -166,8 +169,9 @@ class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`, those that look like one in an earlier batch, which the service
-    may take for the same one, to `report_look_alike`. With a `kept_order` batches begin and end as they did before.
+    be requested are passed to `report_bad_key`, those that look like one in an earlier batch to
+    `report_look_alike`: the service may take both for one. With a `kept_order` batches begin and end as they
+    did before.
     """
 
     def __init__(
@@ -198,20 +202,11 @@ class Batcher:
         if slashtag in self._seen:
             return ()
         self._seen.add(slashtag)
-        name = folded(slashtag)
         # With a comma, as if it were encoded: an upper bound.
         size = encoded_size(slashtag) + 3
         is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
-        alike: list[KeyAndId] = []
-        if is_full:
-            # They go with this one, but for a batch of nothing else.
-            others = [item for item in self._batch if folded(item[0]) != name]
-            if others and len(others) < len(self._batch):
-                alike = [item for item in self._batch if folded(item[0]) == name]
-                self._batch = others
+        alike = self._take_look_alikes(slashtag, size) if is_full else []
         full = self.remainder() if is_full or slashtag in self._last_of else ()
-        if name in self._earlier:
-            self._report_look_alike(slashtag)
         self._batch += alike
         self._size += sum(encoded_size(key) + 3 for key, _ in alike)
         self._batch.append((slashtag, getattr(key, "id", None)))
@@ -230,8 +225,26 @@ class Batcher:
         if self.kept_order is not None and batch:
             self.kept_order.take(batch)
         slashtags = tuple([slashtag for slashtag, _ in batch])
-        self._earlier.update(map(folded, slashtags))
+        self._check_look_alikes(slashtags)
         return [Selector(keys=slashtags)] if batch else ()
+
+    def _take_look_alikes(self, slashtag: str, size: int) -> list[KeyAndId]:
+        """Take what looks like the next slashtag, of so many bytes, out of a full batch, for the next one."""
+        name = folded(slashtag)
+        alike = [item for item in self._batch if folded(item[0]) == name]
+        size += sum(encoded_size(key) + 3 for key, _ in alike)
+        if len(alike) == len(self._batch) or size > self.max_keys_bytes:
+            return []
+        self._batch = [item for item in self._batch if item not in alike]
+        return alike
+
+    def _check_look_alikes(self, slashtags: Sequence[str]) -> None:
+        """Report those of a batch that look like one in an earlier batch."""
+        names = list(map(folded, slashtags))
+        for name, slashtag in zip(names, slashtags, strict=True):
+            if name in self._earlier:
+                self._report_look_alike(slashtag)
+        self._earlier.update(names)
 
 
 def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
@@ -243,7 +256,7 @@ def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def look_alikes_together(keys: Iterable[Key]) -> Iterable[Key]:
-    """Move each slashtag to the first that looks like it: in two batches both would be counted twice.
+    """Move each slashtag to the first that looks like it: in two batches both may be counted twice.
 
     The service may take them for one. What has no slashtag keeps its place.
     """
@@ -286,7 +299,7 @@ def check_slashtag(key: object) -> str:
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
     # The service would count nothing, without a word.
-    if key is slashtag and "://" in slashtag:
+    if key is slashtag and _URL.match(slashtag):
         raise InvalidRequestError(
             f"{slashtag!r} is a URL: pass the slashtag, which `session.urls.find` gives too"
         )

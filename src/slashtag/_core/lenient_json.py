@@ -1,14 +1,14 @@
 """Texts of answers that are not Unicode: half an emoji, a byte of another encoding, a NUL.
 
-msgspec refuses the whole answer for them. `decode` reads it all the same, with a lone surrogate in place of each
-byte or half that is no character, so that `is_readable` tells these texts from others, also from those that have
-U+FFFD in the service's account. `repaired` puts U+FFFD in their place.
+msgspec refuses the whole answer for them. `decode` reads it all the same, with a lone surrogate in place of
+each byte or half that is no character, so that `is_readable` tells these texts from others, also from those
+that had U+FFFD before. `repaired` puts U+FFFD in their place.
 """
 
 import json
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 #: Is called with each text that cannot be read, in words.
 ReportUnreadable = Callable[[str], object]
@@ -43,11 +43,13 @@ def repaired(value: Any, report: ReportUnreadable, name: str = "a text") -> Any:
         report(f"{name}: {value!r}")
         return _LONE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [repaired(each, report, name) for each in cast("list[Any]", value)]
+        items: list[Any] = value
+        return [repaired(each, report, name) for each in items]
     if not isinstance(value, dict):
         return value
+    members: dict[str, Any] = value
     found: dict[str, Any] = {}
-    for label, given in cast("dict[str, Any]", value).items():
+    for label, given in members.items():
         key = label if is_readable(label) else repaired(label, report, f"a label of {name}")
         each = repaired(given, report, key)
         found[key] = int(found[key]) + int(each) if key in found and _are_counts(found[key], each) else each

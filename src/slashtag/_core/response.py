@@ -160,8 +160,8 @@ def parse(
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
     `scrubber` has the secrets that no error may show; `now` is this machine's time in epoch seconds, for a
     Retry-After date without a Date header; `report` takes the members of records that are None, and the texts
-    of statistics that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and UnexpectedResponseError. See docs/service.md,
-    Errors.
+    of statistics that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and
+    UnexpectedResponseError. See docs/service.md, Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
     may have sent it, so it does not show that a link, a tag or a page is missing.

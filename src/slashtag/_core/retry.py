@@ -12,8 +12,8 @@ GET that only helps   "never"        fail        fail           fail            
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
 lost answer; one that is too large, or has an undocumented 2xx status, is never repeated. All other errors of
-the service, redirects, and any 401 fail, and so does a certificate that is not valid. A POST is "if unsent" whatever its call says. If a repeated rename
-does not find the link, it is unknown.
+the service, redirects, any 401, and a certificate that is not valid fail. A POST is "if unsent" whatever its
+call says. If a repeated rename does not find the link, it is unknown.
 
 A rate-limit 429 is not an attempt: the sender puts the request back into the queue. Two kinds of 429 do get
 here, and both fail: TagLimitError, and the RateLimitError raised if `max_wait` is too short.

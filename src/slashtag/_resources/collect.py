@@ -64,8 +64,8 @@ async def collect(
 ) -> R:
     """Send the requests of a plan, or others instead that are read asynchronously; return the sum.
 
-    Of a batch that is refused, halves are sent, to find the slashtag at fault. Before the service has accepted
-    a request of the run this is done for one batch only: others are set aside until then.
+    Of a batch that is refused, halves are sent, to find the slashtag at fault. Before the service has
+    accepted a request of the run this is done for one batch only: others are set aside until then.
     """
     running_sum = plan.query.running_sum(plan.span)
     set_aside: list[tuple[StatsRequest, SlashtagError]] = []
@@ -154,8 +154,8 @@ async def collect(
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Refusals and other failures in a row after which nothing is split.
 MOST_REFUSALS, MOST_FAILURES = 4, 2
-#: Requests of `collect`, but for parts of one batch, that are sent before one is accepted. If all are refused, no
-#: more are sent: 12, and 14 parts. A 404 is requested up to three times, which makes 64.
+#: Requests of `collect`, but for parts of one batch, that are sent before one is accepted. If all are
+#: refused, no more are sent: 12, and 14 parts. A 404 is requested up to three times, which makes 64.
 MOST_AT_FIRST = 12
 #: Failures without a success after which slashtags are no longer requested one by one.
 MOST_FAILED = 40
@@ -183,7 +183,7 @@ class RunState:
         self._failed_alone = 0
         self.has_succeeded = False
         self._at_first = asyncio.Semaphore(MOST_AT_FIRST)
-        #: Requests that were refused before one was accepted, the error of the first, and whether it is final.
+        #: Requests refused before one was accepted, the error of the first, and whether that is final.
         self._refused = 0
         self._refusal: SlashtagError | None = None
         self._is_refused = self._has_taken_apart = False
@@ -209,15 +209,19 @@ class RunState:
         self._at_first.release()
 
     async def wait_for_answers(self) -> SlashtagError | None:
-        """Wait while so many requests were sent that others may be in vain; return the error if all were refused."""
-        if not (self.has_succeeded or self._is_refused):
+        """Wait while others may be sent in vain; return the error if the service refuses all."""
+        if not self._is_decided():
             await self._at_first.acquire()
-            if self.has_succeeded or self._is_refused:
+            if self._is_decided():
                 self._at_first.release()  # for the next that waits
         return self._refusal if self._is_refused else None
 
+    def _is_decided(self) -> bool:
+        """Return whether the service accepts requests of the run, or refuses all."""
+        return self.has_succeeded or self._is_refused
+
     def may_take_apart(self) -> bool:
-        """Return whether to take a batch apart before a request was accepted: only the first that is refused."""
+        """Return whether to take a batch apart before one was accepted: only the first that is refused."""
         is_first, self._has_taken_apart = not self._has_taken_apart, True
         return is_first
 
@@ -226,7 +230,7 @@ class RunState:
 
         That a tag does not exist says nothing about others.
         """
-        if error is None or self.has_succeeded or self._is_refused:
+        if error is None or self._is_decided():
             return
         if not is_refusal(error) or isinstance(error, UnknownTagError):
             self._at_first.release()
@@ -273,10 +277,12 @@ class RunState:
         self._on_error(Failure(call, error, plan))
 
     def report_look_alike(self, slashtag: str) -> None:
-        """Log a slashtag that looks like one in another batch: the first as a warning, as there may be many."""
+        """Log a slashtag that looks like one in another batch; the first as a warning, of many."""
         level = logging.DEBUG if self._has_look_alikes else logging.WARNING
         self._has_look_alikes = True
-        text = "%r and another slashtag differ in case or accents only, and are in two requests: a service that"
+        text = (
+            "%r and another slashtag differ in case or accents only, and are in two requests: a service that"
+        )
         log.log(level, f"{text} takes them for one counts their clicks twice", slashtag)
 
     def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:

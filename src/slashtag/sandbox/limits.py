@@ -46,8 +46,8 @@ class Fault:
     - `"reset"`: the connection is aborted;
     - `"stall"`: nothing is sent for `seconds`, then the connection is aborted.
 
-    `method`, `path` (still percent-encoded, a glob such as `/api/v1/stats*`) and `slashtag` (one that is asked
-    for, or the key of an update) narrow what matches. With
+    `method`, `path` (still percent-encoded, a glob such as `/api/v1/stats*`) and `slashtag` (one that is
+    asked for, or the key of an update) narrow what matches. With
     `after_work` the request is carried out before its answer is lost, as it always is where a part of the
     answer is sent. `headers` are added to a status or an HTML page. Requests refused by a limiter are not
     counted. Raises ValueError for an unknown kind.
@@ -118,8 +118,8 @@ class Limits:
         self._seed = seed
         self._rng = random.Random(f"{seed}/latency")
         self._faults: tuple[Fault, ...] = ()
-        #: Requests that the faults have seen.
-        self._seen = 0
+        #: Requests since the faults were set, and of each fault: those that it matched, and that it let fail.
+        self._seen, self._matched, self._failed = 0, Counter[int](), Counter[int]()
         self.faults = faults
 
     @property
@@ -132,9 +132,9 @@ class Limits:
         for n, fault in enumerate(self._faults):
             if self._seen and not self._matched[n]:
                 log.warning("no request matched %s, of %d that arrived", fault, self._seen)
-        self._faults, self._seen = tuple(faults), 0
+        self._faults = tuple(faults)
         self._rngs = [random.Random(f"{self._seed}/{n}") for n in range(len(self._faults))]
-        self._matched, self._failed = Counter[int](), Counter[int]()
+        self._seen, self._matched, self._failed = 0, Counter[int](), Counter[int]()
 
     async def _respond(
         self, request: web.BaseRequest, arrival: Arrival, answer: Callable[[], Envelope]
@@ -152,8 +152,8 @@ class Limits:
             return None
         except (web.RequestPayloadError, HttpProcessingError) as error:
             # A body that is not what its headers say: compressed, say, or in chunks.
-            refusal = Envelope(400, f"Bad request. The body cannot be read: {error}", error_data(arrival.path))
-            response = _json_answer(400, refusal)
+            detail = f"Bad request. The body cannot be read: {error}"
+            response = _json_answer(400, Envelope(400, detail, error_data(arrival.path)))
             response.force_close()
             return response
         if self.latency:

@@ -44,7 +44,7 @@ _server_log = logging.getLogger("slashtag.sandbox.server")
 
 @_server_log.addFilter
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Return whether the web server logs an error of ours: a request that is not HTTP is its sender's, who is told."""
+    """Return whether the server logs an error of ours, not of a sender, who is told by the answer."""
     error = None if record.exc_info is None else record.exc_info[1]
     return not isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError)
 
@@ -131,7 +131,9 @@ class Sandbox(Limits):
                 raise OSError(f"{self._path}: {error}") from None
             self._service = Service(store, self._behaviour, self.apikey, self.apisecret)
             self._began = monotonic()
-            self._server = web.Server(self._handle, access_log=None, logger=_server_log, max_line_size=_MAX_LINE)
+            self._server = web.Server(
+                self._handle, access_log=None, logger=_server_log, max_line_size=_MAX_LINE
+            )
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._server, "127.0.0.1", self._port)
             opened.pop_all()
