@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
@@ -20,9 +21,11 @@ from slashtag._core.batches import (
     KeyAndId,
     Selector,
     encoded_size,
+    folded,
     halves,
     in_fixed_order,
     plain_batches,
+    select,
 )
 from slashtag._core.queries import TimeSlice
 from slashtag._core.windows import parse_zone, windows
@@ -124,6 +127,44 @@ def test_what_is_no_slashtag_is_not_plain() -> None:
         assert plain_batches(keys_of, 8_000) is None
     assert plain_batches(["b", "a", "b"], 8_000) == [Selector(keys=("b", "a"))]
     assert plain_batches([], 8_000) == []
+
+
+@given(
+    st.lists(st.sampled_from("aAäÄbBß"), min_size=1, max_size=3)
+    .map("".join)
+    .flatmap(
+        lambda name: st.lists(
+            st.integers(0, 60).map(lambda n: f"{name}{n}" if n % 2 else f"{name.swapcase()}{n}")
+        )
+    ),
+    st.integers(0, 300),
+    st.randoms(use_true_random=False),
+)
+def test_slashtags_that_look_alike_are_in_one_batch(some: list[str], others: int, rng: random.Random) -> None:
+    given_keys = [*some, *(key.swapcase() for key in some), *map(str, range(others))]
+    rng.shuffle(given_keys)
+    told: list[str] = []
+    batcher = Batcher(8_000, refuse, report_look_alike=told.append)
+    found = [selector.keys for selector in select(given_keys, None, None, batcher)]
+    assert sorted(chain(*found)) == sorted({*given_keys})
+    batches_of = Counter(name for batch in found for name in {*map(folded, batch)})
+    assert not told
+    assert {*batches_of.values()} <= {1}
+
+
+def test_look_alikes_that_need_two_batches_are_told() -> None:
+    told: list[str] = []
+    batcher = Batcher(8_000, refuse, report_look_alike=told.append)
+    streamed = [*map(str, range(50)), "Spring", *map(str, range(50, 120)), "spring", "autumn"]
+    found = [*chain.from_iterable(map(batcher.add, streamed)), *batcher.remainder()]
+    assert sum(len(selector.keys) for selector in found) == 123
+    assert told == ["spring"]
+
+
+def test_a_slashtag_that_follows_a_full_batch_takes_its_look_alikes_along() -> None:
+    found = batched([*map(str, range(99)), "Spring", "spring"], 8_000)
+    assert [len(batch) for batch in found] == [99, 2]
+    assert batched([f"{n:02}{'k' * 70}" for n in range(99)] + ["a" * 900, "A" * 900], 2_800)[-1]
 
 
 @given(st.lists(st.integers(), min_size=2))

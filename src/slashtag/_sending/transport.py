@@ -259,8 +259,8 @@ def describe(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     if isinstance(error, ssl.CertificateError):
         return (
-            f"{text}; compare the host in base_url with the certificate, and this machine's clock with the time; "
-            "for a company's or a test's own authority set SSL_CERT_FILE to a file that has its certificate too"
+            f"{text}; compare the host in base_url with the certificate, and this machine's clock with the "
+            "time; for a company's own authority set SSL_CERT_FILE to a file that has its certificate too"
         )
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
