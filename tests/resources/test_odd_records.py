@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import AllTime, DateRange, UnexpectedResponseError
+from slashtag import AllTime, DateRange, UnexpectedResponseError, Year
 from slashtag.export import NAMED_URLS, export_urls, open_table
 from tests.resources.accounts import scripted
 from tests.support import wire
@@ -137,6 +137,25 @@ async def test_without_an_id_a_record_cannot_be_told_from_others() -> None:
     async with scripted(account({"id": None})) as (_, api):
         with pytest.raises(UnexpectedResponseError):
             await api.urls.list().to_list()
+
+
+@pytest.mark.parametrize(("unique", "repeated"), [(3, 1), (2, 2), (0, 0), (9, -4), (-1, 6)])
+async def test_unique_and_repeated_clicks_of_one_answer_that_do_not_add_up_are_counted(
+    unique: int, repeated: int
+) -> None:
+    maps = {name: {"x": 5} for name in ("device", "browser", "platform", "country", "referrer", "timezone")}
+
+    def answer(request: wire.Request) -> wire.Answer:
+        is_odd = "k0" in request.query["url_keys"][0].split(",")
+        numbers = (unique, repeated) if is_odd else (3, 2)
+        counts = dict(zip(("clicks_unique", "clicks_repeated"), numbers, strict=True))
+        return wire.ok({"clicks_total": 5, "clicks_breakdown": {"2024": {"1": 5}}, **counts, **maps})
+
+    async with scripted(answer) as (server, api):
+        stats = await api.stats.collect(Year(2024), keys=[f"k{n}" for n in range(200)])
+        assert (stats.clicks_total, stats.reconciles, stats.complete) == (10, False, False)
+        # Once more, and counted as it stayed so.
+        assert (len(server.requests), api.metrics.inconsistent) == (3, 1)
 
 
 async def test_months_may_have_a_leading_zero() -> None:
