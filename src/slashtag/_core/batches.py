@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
-from itertools import chain
-from math import inf
-from typing import Any, TypeVar
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -19,8 +17,12 @@ S = TypeVar("S")
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 ReportBadKey = Callable[[Key, InvalidRequestError], object]
-#: A slashtag, and the id of its link if that is known.
-KeyAndId = tuple[str, int | None]
+#: Names of tags, or their links by name.
+Tags = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
+#: Ids in ascending order, of several links if these share a slashtag; empty if not known.
+LinkIds = tuple[int, ...]
+#: A slashtag, and the ids of its links.
+Link = tuple[str, LinkIds]
 
 MAX_KEYS = 100
 #: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
@@ -32,19 +34,36 @@ OTHER_PARAMETERS_BYTES = 400
 
 
 class Selector(Struct, frozen=True):
-    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector."""
+    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector.
+
+    `link_ids` has the ids of the links of each slashtag, or of the tag, as far as they are known, and is
+    empty if none is.
+    """
 
     keys: tuple[str, ...] = ()
     tag: str | None = None
+    link_ids: tuple[LinkIds, ...] = ()
+
+    @classmethod
+    def of(cls, links: Iterable[Link]) -> Selector:
+        """Return the selector of slashtags and the ids of their links."""
+        links = tuple(links)
+        ids = tuple([ids for _, ids in links])
+        return cls(keys=tuple([slashtag for slashtag, _ in links]), link_ids=ids if any(ids) else ())
 
     @property
     def names(self) -> tuple[str, ...]:
         """The slashtags, or the tag."""
         return self.keys if self.tag is None else (self.tag,)
 
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The slashtags and the ids of their links."""
+        return tuple(zip(self.keys, self.link_ids or ((),) * len(self.keys), strict=True))
+
     def singles(self) -> list[Selector]:
         """Return a selector for each slashtag, or for the tag."""
-        return [self] if len(self.names) == 1 else [Selector(keys=(key,)) for key in self.keys]
+        return [self] if len(self.names) == 1 else [Selector.of([link]) for link in self.links]
 
     def params(self) -> tuple[tuple[str, str], ...]:
         """Return the query parameter of the selector."""
@@ -61,15 +80,15 @@ class Selector(Struct, frozen=True):
 def select(
     keys: Keys | None,
     tag: str | None,
-    tags: Iterable[str] | None,
+    tags: Tags | None,
     batcher: Batcher,
     *,
-    keep_earlier_order: bool = True,
+    in_order: bool = False,
 ) -> Iterable[Selector]:
     """Return the checked selectors of a query, none for slashtags that are read asynchronously.
 
-    With `keep_earlier_order` slashtags come as they did in an earlier run of a job. Raises TypeError and
-    InvalidRequestError.
+    `in_order`: slashtags come in the given order also where a job had batches in another one. Raises
+    TypeError and InvalidRequestError.
     """
     if sum(selector is not None for selector in (keys, tag, tags)) != 1:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
@@ -77,16 +96,20 @@ def select(
     check_iterable("tags", tags)
     if tag is not None:
         tags = (tag,)
+    if isinstance(tags, Mapping):
+        links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
+        return (
+            Selector(tag=check_tag(name), link_ids=(tuple(sorted({link.id for link in links})),))
+            for name, links in links_of.items()
+        )
     if tags is not None:
         return (Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags)))
     if keys is None or isinstance(keys, AsyncIterable):
         return ()
     keys = tuple(in_fixed_order(keys))
-    if batcher.kept_order is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
+    if batcher.made is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
         return plain
-    if batcher.kept_order is not None and keep_earlier_order:
-        keys = tuple(batcher.kept_order.arrange(keys))
-    return batcher.batches(keys)
+    return batcher.batches(keys, in_order=in_order)
 
 
 def check_iterable(name: str, given: object) -> None:
@@ -127,85 +150,141 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     return [Selector(keys=batch) for batch in found]
 
 
-class KeptOrder:
-    """Batches of an earlier run, so that a rerun makes them again although links have changed meanwhile.
+class MadeBatch(Struct, frozen=True):
+    """A batch that a job has made: full, or the rest of a question, which had no more links."""
 
-    A batch begins where one began before, and ends where that ended. So links that were added or removed
-    change only the batches that they are in. `keep` is called with each batch that is not as it was.
+    links: tuple[Link, ...]
+    is_full: bool
+
+
+class MadeBatches:
+    """Batches that a job has made, so that a question about the same links makes them again.
+
+    A full batch is made again if all its links are asked about, with the same slashtags and ids, and the
+    oldest first: later ones cannot change which are made. So a link that was added, removed or renamed
+    changes the batch that it was in, and the answers about all others can be replayed. `keep` is called with
+    each batch that is new.
     """
 
-    def __init__(
-        self, batches: Iterable[Sequence[KeyAndId]], keep: Callable[[Sequence[KeyAndId]], object]
-    ) -> None:
+    def __init__(self, batches: Iterable[MadeBatch], keep: Callable[[MadeBatch], object]) -> None:
         self._keep = keep
-        # A later batch replaces those that had its slashtags before.
-        self._batch_of = {slashtag: batch for batch in batches for slashtag, _ in batch}
-        self._rank: dict[str, int] = {}
-        for batch in {id(batch): batch for batch in self._batch_of.values()}.values():
-            for slashtag, _ in batch:
-                if self._batch_of[slashtag] is batch:
-                    self._rank[slashtag] = len(self._rank)
-        #: By the first slashtag of a batch: its last one.
-        self.last_of = {key: batch[-1][0] for key, batch in self._batch_of.items() if batch[0][0] == key}
+        self._number_of: dict[tuple[Link, ...], int] = {}
+        self._full: dict[Link, list[tuple[Link, ...]]] = {}  # by their first link
+        self._rests: dict[frozenset[Link], tuple[Link, ...]] = {}
+        for batch in batches:
+            self._note(batch)
 
-    def arrange(self, keys: Iterable[Any]) -> list[Any]:
-        """Return keys in the order that they had; those that are new come last, in the given order."""
-        return sorted(keys, key=lambda key: self._rank.get(str(getattr(key, "slashtag", key)), inf))
+    def _note(self, batch: MadeBatch) -> bool:
+        """Note a batch; return whether it is new."""
+        links = batch.links
+        if batch.is_full:
+            if links not in self._number_of:
+                self._number_of[links] = len(self._number_of)
+                self._full.setdefault(links[0], []).append(links)
+                return True
+            return False
+        together = frozenset(links)
+        is_new = self._rests.get(together) != links
+        self._rests[together] = links
+        return is_new
 
-    def take(self, batch: Sequence[KeyAndId]) -> None:
-        """Keep a batch unless it is as before."""
-        if self._batch_of.get(batch[0][0]) != batch:
+    def add(self, batch: MadeBatch) -> None:
+        """Note a batch, and keep it if it is new; one link is the same batch in any case."""
+        if len(batch.links) > 1 and self._note(batch):
             self._keep(batch)
+
+    def arrange(self, links: Sequence[Link]) -> tuple[list[tuple[Link, ...]], list[Link]]:
+        """Return the full batches to make again of these links, and the links that are left."""
+        left = dict.fromkeys(links)
+        again: list[tuple[Link, ...]] = []
+        found = [batch for link in links for batch in self._full.get(link, ())]
+        for batch in sorted(found, key=self._number_of.__getitem__):
+            if all(link in left for link in batch):
+                again.append(batch)
+                for link in batch:
+                    del left[link]
+        return again, list(self._rests.get(frozenset(left), left))
+
+    def begins(self, links: Sequence[Link], at: int) -> tuple[Link, ...] | None:
+        """Return the full batch whose links stand in a row here, if there is one."""
+        found = self._full.get(links[at], ())
+        return next((batch for batch in found if tuple(links[at : at + len(batch)]) == batch), None)
 
 
 class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`. With a `kept_order` batches begin and end as they did before.
+    be requested are passed to `report_bad_key`. `made` has the batches of a job, which are made again.
     """
 
     def __init__(
-        self, max_keys_bytes: int, report_bad_key: ReportBadKey, kept_order: KeptOrder | None = None
+        self, max_keys_bytes: int, report_bad_key: ReportBadKey, made: MadeBatches | None = None
     ) -> None:
         self.max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
-        self.kept_order = kept_order
-        self._last_of = {} if kept_order is None else kept_order.last_of
+        self.made = made
         self._seen: set[str] = set()
-        self._batch: list[KeyAndId] = []
+        self._batch: list[Link] = []
         self._size = 0
 
     def add(self, key: Key) -> Sequence[Selector]:
-        """Take one slashtag; return the batches that it completes."""
-        try:
-            slashtag = check_slashtag(key)
-        except InvalidRequestError as error:
-            self._report_bad_key(key, error)
-            return ()
-        if slashtag in self._seen:
-            return ()
-        self._seen.add(slashtag)
-        # With a comma, as if it were encoded: an upper bound.
-        size = encoded_size(slashtag) + 3
-        is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
-        full = self.remainder() if is_full or slashtag in self._last_of else ()
-        self._batch.append((slashtag, getattr(key, "id", None)))
-        self._size += size
-        if self._last_of.get(self._batch[0][0]) == slashtag:
-            full = (*full, *self.remainder())
-        return full
+        """Take one slashtag, while others are still being read; return the batches that it completes."""
+        for slashtag, ids in self._links([key]):
+            if slashtag not in self._seen:
+                self._seen.add(slashtag)
+                return self._put((slashtag, ids))
+        return ()
 
-    def batches(self, keys: Iterable[Key]) -> list[Selector]:
-        """Return the batches of these slashtags."""
-        return [*chain.from_iterable(map(self.add, keys)), *self.remainder()]
-
-    def remainder(self) -> Sequence[Selector]:
+    def remainder(self, *, is_full: bool = False) -> Sequence[Selector]:
         """Return the remaining slashtags as the last batch, if any."""
-        batch, self._batch, self._size = self._batch, [], 0
-        if self.kept_order is not None and batch:
-            self.kept_order.take(batch)
-        return [Selector(keys=tuple([slashtag for slashtag, _ in batch]))] if batch else ()
+        batch, self._batch, self._size = tuple(self._batch), [], 0
+        if not batch:
+            return ()
+        if self.made is not None:
+            self.made.add(MadeBatch(batch, is_full))
+        return (Selector.of(batch),)
+
+    def batches(self, keys: Iterable[Key], *, in_order: bool = False) -> list[Selector]:
+        """Return the batches of these slashtags; see `select`."""
+        links, made = self._links(keys), self.made
+        found: list[Selector] = []
+        if made is not None and not in_order:
+            again, links = made.arrange(links)
+            found += map(Selector.of, again)
+        at = 0
+        while at < len(links):
+            again_here = made.begins(links, at) if made is not None and in_order else None
+            if again_here is None:
+                found += self._put(links[at])
+                at += 1
+            else:
+                found += (*self.remainder(), Selector.of(again_here))
+                at += len(again_here)
+        return [*found, *self.remainder()]
+
+    def _links(self, keys: Iterable[Key]) -> list[Link]:
+        """Return each slashtag once, with the ids of all its links."""
+        ids: dict[str, set[int]] = {}
+        for key in keys:
+            try:
+                of_slashtag = ids.setdefault(check_slashtag(key), set())
+            except InvalidRequestError as error:
+                self._report_bad_key(key, error)
+            else:
+                if isinstance(key, ShortUrl):
+                    of_slashtag.add(key.id)
+        return [(slashtag, tuple(sorted(found))) for slashtag, found in ids.items()]
+
+    def _put(self, link: Link) -> Sequence[Selector]:
+        """Add a link to the present batch; return that before if it was full."""
+        # With a comma, as if it were encoded: an upper bound.
+        size = encoded_size(link[0]) + 3
+        is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
+        full = self.remainder(is_full=True) if is_full else ()
+        self._batch.append(link)
+        self._size += size
+        return full
 
 
 def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:

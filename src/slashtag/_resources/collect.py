@@ -74,7 +74,7 @@ async def collect(
             if len(request.selector.keys) > 1 and state.may_split(error, before):
                 if state.total is not None:
                     state.total += 1  # two steps instead of one
-                parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
+                parts = map(Selector.of, halves(request.selector.links))
                 return [plan.request(part, request.time_slice, state.failures) for part in parts]
             # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
             to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
