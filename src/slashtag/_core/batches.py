@@ -58,7 +58,9 @@ class Selector(Struct, frozen=True):
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The slashtags and the ids of their links."""
+        """The slashtags and the ids of their links; none for a tag."""
+        if self.tag is not None:
+            return ()
         return tuple(zip(self.keys, self.link_ids or ((),) * len(self.keys), strict=True))
 
     def singles(self) -> list[Selector]:
