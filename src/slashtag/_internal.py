@@ -46,6 +46,17 @@ def account_key(session: AsyncSession, salt: str) -> bytes:
     return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
 
 
+def has_journal(session: AsyncSession) -> bool:
+    """Return whether a session is a resumable job."""
+    return session._journal is not None
+
+
+def list_anew(session: AsyncSession) -> None:
+    """Have a job list links and tags anew, as statistics are to be requested about them."""
+    if session._journal is not None:
+        session._journal.list_anew()
+
+
 async def optional(
     session: AsyncSession, what: str, request: Callable[[AsyncSession], Awaitable[T]]
 ) -> T | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import AsyncSession, DateRange, Day, SessionClosedError
+from slashtag import AsyncSession, DateRange, Day, SessionClosedError, ShortUrl
 from slashtag._core.call import Call
 from slashtag._errors import JournalError
 from slashtag._journal import journal as _journal
@@ -45,7 +45,8 @@ def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
 
 def call(name: object = "spring") -> Call[Any]:
     """A question about a time that has ended."""
-    return Call(method="GET", path="stats", params=(("tag", str(name)),), returns=object, replayable=True)
+    params, ids = (("tag", str(name)),), ((1, 2),)
+    return Call(method="GET", path="stats", params=params, returns=object, replayable=True, link_ids=ids)
 
 
 def body_of(kept: Journal, call: Call[Any]) -> bytes | None:
@@ -139,7 +140,7 @@ async def test_a_guide_from_before_a_month_had_ended_does_not_leave_that_month_o
 async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, path: Path) -> None:
     async with client(box, journal=path) as job:
         for n in (1, 2):
-            await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
+            await job.stats.collect(Day("2023-05-05"), keys=["spring"])
             await until(lambda: committed(path), 60)
             assert len(box.requests) == n
         assert job.metrics.replayed == 0
@@ -202,7 +203,7 @@ async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path
             turns += 1
             await asyncio.sleep(0)
 
-    tags = [tag.name for tag in box.truth.tags()]
+    tags = {tag.name: list[ShortUrl]() for tag in box.truth.tags()}
     for _ in range(2):
         async with client(box, journal=path) as job:
             turning = asyncio.create_task(other())
@@ -237,7 +238,7 @@ async def test_a_session_that_is_left_without_use_leaves_no_journal(box: Sandbox
 async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox, path: Path) -> None:
     for requests in (1, 1):
         job = client(box, journal=path)
-        await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
+        await job.stats.collect(Day("2023-05-05"), keys=["spring"])
         await job.aclose()
         assert len(box.requests) == requests
 

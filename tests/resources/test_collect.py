@@ -23,10 +23,12 @@ async def test_a_service_that_refuses_all_is_soon_left_alone(
 ) -> None:
     keys = [f"k{n}" for n in range(2_000)]
     options = {"concurrency": concurrency}
+    # A 404 is requested once more, and then from the path of the document's samples.
+    most = 3 * MOST if status == 404 else MOST
     async with serving(faults=[Fault(kind=str(status))], session=options) as (box, api):
         with pytest.raises(SlashtagError) as told:
             await api.stats.collect(query, keys=keys)
-        assert len(box.requests) <= MOST
+        assert len(box.requests) <= most
         assert told.value.__notes__
         box.requests.clear()
         failures: list[Failure] = []
@@ -34,7 +36,7 @@ async def test_a_service_that_refuses_all_is_soon_left_alone(
         stats: Any = await api.stats.collect(
             query, keys=slowly(keys), on_error=failures.append, progress=lambda done, _: progress.append(done)
         )
-        assert len(box.requests) <= MOST
+        assert len(box.requests) <= most
         assert not stats.complete
         # Each is told once, and can be retried.
         missing = [key for failure in failures for key in failure.call.keys]

@@ -45,7 +45,8 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     the period that it asks about had ended, at `period_end` (epoch seconds). `freshness` "no cache" asks past
     caches, "new connection" also over one that may reach another backend; a journal keeps their answers apart
     from those to "any". `anew` is for a second opinion on an answer in doubt: as "new connection", but not
-    from a journal, where it replaces the first one. `secrets` are strings (a link's password) that no error
+    from a journal, where it replaces the first one. `link_ids` are those of its selector, by which a journal
+    knows what it is about. `secrets` are strings (a link's password) that no error
     and no log may show.
     """
 
@@ -61,6 +62,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     anew: bool = False
     freshness: Freshness = "any"
     period_end: float | None = None
+    link_ids: tuple[tuple[int, ...], ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from math import inf
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -190,15 +191,19 @@ def parse(
     raise failure
 
 
-def answered_at(headers: Mapping[str, str]) -> float | None:
+def answered_at(headers: Mapping[str, str], now: float = inf) -> float | None:
     """Return when the service made an answer, in epoch seconds: its Date less its Age, or None.
 
-    A cache keeps the Date of an answer, or sets its own: the result is never too late. None without a valid
-    Date; an Age that is no number of seconds counts as absent. See RFC 9111, 5.1.
+    With `now`, this machine's time at its arrival, by the earlier of the two clocks: one that is ahead would
+    show a period as over that is not. A cache keeps the Date of an answer, or sets its own: the result is
+    never too late. None without a valid Date; an Age that is no number of seconds counts as absent. See
+    RFC 9111, 5.1.
     """
-    made = http_date(headers.get("Date") or "")
+    date = http_date(headers.get("Date") or "")
+    if date is None:
+        return None
     age = (headers.get("Age") or "").strip(" \t")
-    return made - int(age) if made is not None and _AGE.fullmatch(age) else made
+    return min(date, now) - (int(age) if _AGE.fullmatch(age) else 0)
 
 
 def check_age(call: Call[Any], made: float | None) -> None:

@@ -64,11 +64,10 @@ async def collect(
 ) -> R:
     """Send the requests of a plan, or others instead that are read asynchronously; return the sum.
 
-    Of a batch that is refused, halves are sent, to find the slashtag at fault. Before the service has
-    accepted a request of the run this is done for one batch only: others are set aside until then.
+    Of a batch that is refused halves are sent, to find the slashtag at fault. Before the service has accepted
+    anything, one batch at a time is taken apart, for which all others wait: it may refuse everything.
     """
     running_sum = plan.query.running_sum(plan.span)
-    set_aside: list[tuple[StatsRequest, SlashtagError]] = []
 
     async def send(request: StatsRequest) -> SlashtagError | None:
         try:
@@ -76,6 +75,7 @@ async def collect(
         except SlashtagError as error:
             return error
         state.succeeded()
+        state.done()
         return None
 
     def fail(request: StatsRequest, error: SlashtagError) -> None:
@@ -87,65 +87,45 @@ async def collect(
     def split(request: StatsRequest) -> list[StatsRequest]:
         if state.total is not None:
             state.total += 1  # two steps instead of one
-        parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
+        parts = map(Selector.of, halves(request.selector.links))
         return [plan.request(part, request.time_slice, state.failures) for part in parts]
 
-    async def take_apart(request: StatsRequest, error: SlashtagError) -> None:
-        """Send halves of a refused batch, then of a half, and so on, until one is accepted."""
+    async def take_apart(request: StatsRequest, error: SlashtagError) -> Sequence[StatsRequest]:
+        """Send halves of a refused batch, then of a half, until one is accepted; return what to send next."""
         refused = [(request, error)]
-        while not state.has_succeeded and refused and len(refused[-1][0].selector.keys) > 1:
-            request, error = refused.pop()
-            set_aside.extend(refused)
-            refused = []
-            for part in split(request):
-                problem = await send(part)
-                if problem is None:
-                    state.done()
-                elif is_refusal(problem):
-                    refused.append((part, problem))
-                else:
-                    fail(part, problem)
-        set_aside.extend(refused)
-
-    def halves_set_aside() -> list[StatsRequest]:
-        """Return halves of what was set aside, once the service has accepted a request."""
-        found: list[StatsRequest] = []
-        while state.has_succeeded and set_aside:
-            request, error = set_aside.pop(0)
-            if len(request.selector.keys) > 1:
-                found += split(request)
+        while state.is_undecided and is_refusal(refused[-1][1]) and len(refused[-1][0].selector.keys) > 1:
+            sent = [(part, await send(part)) for part in split(refused.pop()[0])]
+            refused += [(part, problem) for part, problem in sent if problem is not None]
+        parts: list[StatsRequest] = []
+        for part, problem in refused:
+            if len(part.selector.keys) > 1 and state.has_succeeded and is_refusal(problem):
+                parts += split(part)
             else:
-                fail(request, error)
-        return found
+                fail(part, problem)
+        return parts
 
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:
         """Send one request; return smaller ones if it failed and may be split."""
-        if (refusal := await state.wait_for_answers()) is not None:
+        if (refusal := await state.refusal_of_all()) is not None:
             fail(request, refusal)
             return ()
         # Up to now, or for half of a batch until that was split: other halves may have failed since.
         before = state.failures if request.failures_before is None else request.failures_before
-        error, is_batch = await send(request), len(request.selector.keys) > 1
-        if error is None:
-            state.done()
-        elif is_batch and is_refusal(error) and not state.has_succeeded:
-            if state.may_take_apart():
-                await take_apart(request, error)
-            else:
-                set_aside.append((request, error))
-        elif is_batch and state.may_split(error, before):
-            return [*halves_set_aside(), *split(request)]
-        else:
-            fail(request, error)
-        state.ended(error)
-        return halves_set_aside()
+        if (error := await send(request)) is None:
+            return ()
+        if len(request.selector.keys) > 1:
+            if is_refusal(error) and state.is_undecided:
+                async with state.taking_apart:
+                    return await take_apart(request, error)
+            if state.may_split(error, before):
+                return split(request)
+        fail(request, error)
+        return ()
 
     # Of one request without a worker pool, which costs half as much as the request.
     source = await work(*plan.requests()) if len(plan) == 1 else requests or plan.requests()
     if source:
         await WorkerPool(source, work, workers).run()
-    for request, error in set_aside:
-        fail(request, error)
     running_sum.add_missing(state.missing)
     return running_sum.result()
 
@@ -154,9 +134,9 @@ async def collect(
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Refusals and other failures in a row after which nothing is split.
 MOST_REFUSALS, MOST_FAILURES = 4, 2
-#: Requests of `collect`, but for parts of one batch, that are sent before one is accepted. If all are
-#: refused, no more are sent: 12, and 14 parts. A 404 is requested up to three times, which makes 64.
-MOST_AT_FIRST = 12
+#: Requests that are refused, before one is accepted, until no more are sent: more than the 8 that one batch
+#: of 100 slashtags is taken apart into, as all of these may be wrong.
+MOST_REFUSED = 12
 #: Failures without a success after which slashtags are no longer requested one by one.
 MOST_FAILED = 40
 
@@ -182,11 +162,11 @@ class RunState:
         #: Failures since the last success, but for refusals of a service that answers others.
         self._failed_alone = 0
         self.has_succeeded = False
-        self._at_first = asyncio.Semaphore(MOST_AT_FIRST)
-        #: Requests refused before one was accepted, the error of the first, and whether that is final.
+        #: Held while a batch is taken apart before a request was accepted.
+        self.taking_apart = asyncio.Lock()
+        #: Requests refused for good before one was accepted, and the error of all others once too many are.
         self._refused = 0
         self._refusal: SlashtagError | None = None
-        self._is_refused = self._has_taken_apart = False
         self._query = query
         self._done = 0
         check_query(query)
@@ -206,41 +186,18 @@ class RunState:
         self._failed_alone = 0
         self._failures_at_success = self.failures
         self.has_succeeded = True
-        self._at_first.release()
 
-    async def wait_for_answers(self) -> SlashtagError | None:
-        """Wait while others may be sent in vain; return the error if the service refuses all."""
-        if not self._is_decided():
-            await self._at_first.acquire()
-            if self._is_decided():
-                self._at_first.release()  # for the next that waits
-        return self._refusal if self._is_refused else None
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the service may refuse all requests of the run, for all that is known."""
+        return not self.has_succeeded and self._refusal is None
 
-    def _is_decided(self) -> bool:
-        """Return whether the service accepts requests of the run, or refuses all."""
-        return self.has_succeeded or self._is_refused
-
-    def may_take_apart(self) -> bool:
-        """Return whether to take a batch apart before one was accepted: only the first that is refused."""
-        is_first, self._has_taken_apart = not self._has_taken_apart, True
-        return is_first
-
-    def ended(self, error: SlashtagError | None) -> None:
-        """Record the end of a request: if as many were refused as are sent at first, all would be.
-
-        That a tag does not exist says nothing about others.
-        """
-        if error is None or self._is_decided():
-            return
-        if not is_refusal(error) or isinstance(error, UnknownTagError):
-            self._at_first.release()
-            return
-        self._refusal = self._refusal or error
-        self._refused += 1
-        if self._refused == MOST_AT_FIRST:
-            self._refusal.add_note("no request of this run was accepted, and no more were sent")
-            self._is_refused = True
-            self._at_first.release()
+    async def refusal_of_all(self) -> SlashtagError | None:
+        """Return the error if the service refuses all requests; wait while that is found out."""
+        if self.is_undecided and self.taking_apart.locked():
+            async with self.taking_apart:
+                pass
+        return self._refusal
 
     @property
     def is_answered(self) -> bool:
@@ -271,6 +228,12 @@ class RunState:
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:
         """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
+        # That a tag does not exist says nothing about others.
+        if self.is_undecided and is_refusal(error) and not isinstance(error, UnknownTagError):
+            self._refused += 1
+            if self._refused == MOST_REFUSED:
+                error.add_note("no request of this run was accepted, and no more were sent")
+                self._refusal = error
         if self._on_error is None or error.is_fatal:
             raise error
         self.missing += 1

@@ -69,6 +69,7 @@ class Group:
     def __init__(self, selectors: Sequence[Selector]) -> None:
         self.selectors = selectors
         self.names = [name for selector in selectors for name in selector.names]
+        self._link_ids = {slashtag: ids for each in selectors for slashtag, ids in each.links if ids}
         self.sums: dict[str, RunningSum[Any]] = {}
         self.failed: set[str] = set()
         #: Names without counts yet by time slice, the sum of these at first, and names told as done.
@@ -80,6 +81,14 @@ class Group:
         #: The first search, which verifies for the others that the service counts what it is asked.
         self.leader: Search | None = None
         self.has_verified = asyncio.Event()
+
+    def select(self, keys: Iterable[str]) -> Selector:
+        """Return the selector of some of its slashtags."""
+        return Selector.of((slashtag, self._link_ids.get(slashtag, ())) for slashtag in keys)
+
+    def singles(self, keys: Iterable[str]) -> list[Selector]:
+        """Return a selector for each of these slashtags."""
+        return [self.select([key]) for key in keys]
 
 
 class EachRun(Generic[R]):
@@ -290,7 +299,7 @@ class EachRun(Generic[R]):
         unusable: list[SlashtagError] = []
 
         async def ask(question: Question | Check) -> None:
-            selector = Selector(keys=question.keys)
+            selector = group.select(question.keys)
             fresh = "new connection" if question.is_repeated else "no cache" if question.is_part else "any"
             call = replace(query.call(selector, time_slice), freshness=fresh)
             try:
@@ -325,7 +334,7 @@ class EachRun(Generic[R]):
                 if any(question.answer is not None for question in round_[:few]):
                     await WorkerPool(round_[few:], ask, self._workers).run()
                 # Before the next round: if nothing is answered, none is sent.
-                await self._ask_alone(group, time_slice, search.take_unresolved())
+                await self._ask_alone(group, time_slice, group.singles(search.take_unresolved()))
                 if search is not leader:
                     await group.has_verified.wait()
                     search.is_verified |= leader.is_verified
@@ -342,7 +351,7 @@ class EachRun(Generic[R]):
                     "statistics of several slashtags do not add up; they are requested alone from now on"
                 )
             return
-        await self._ask_alone(group, time_slice, search.take_unresolved())
+        await self._ask_alone(group, time_slice, group.singles(search.take_unresolved()))
         for key, found in search.results.items():
             self._add(group, key, stats_of(found, window))
         self._advance(group, time_slice, 0)
@@ -379,7 +388,7 @@ class EachRun(Generic[R]):
             keys = tuple(key for key in selector.keys if key not in group.failed)
             if keys or not group.failed.issuperset(selector.names):
                 group.failed.update(selector.names)
-                failed = replace(selector, keys=keys)
+                failed = selector if selector.tag is not None else group.select(keys)
                 call = self._plan.query.call(failed, time_slice)
                 self._state.report_failure(call, error, self._plan.only(failed))
 
@@ -391,9 +400,9 @@ def singles(selectors: Iterable[Selector]) -> list[Selector]:
 
 def shares_of(selector: Selector, clicks: int) -> list[Selector]:
     """Split slashtags with so many clicks into parts with about one click each; none without clicks."""
-    keys = selector.keys
-    size = max(1, len(keys) // max(2, clicks))
-    return [Selector(keys=keys[n : n + size]) for n in range(0, len(keys) if clicks else 0, size)]
+    links = selector.links
+    size = max(1, len(links) // max(2, clicks))
+    return [Selector.of(links[n : n + size]) for n in range(0, len(links) if clicks else 0, size)]
 
 
 async def next_round(rounds: Rounds) -> Sequence[Question | Check]:

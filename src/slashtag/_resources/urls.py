@@ -153,6 +153,9 @@ class Urls(Resource[ShortUrl]):
         missing = len(found)
         if not keys_of:
             return found
+        if self._sender.journal is not None:
+            # Pages of an earlier run would say which slashtags the links had then.
+            self._sender.journal.list_anew()
         async with self.list(progress=progress) as links:
             async for link in links:
                 if seen is not None and link.slashtag:

@@ -146,11 +146,16 @@ class Sender:
         """
         self.transport.bind()
         self.metrics.requests += 1
-        if self.journal is not None and (body := await self.journal.replay(call)) is not None:
-            self.metrics.replayed += 1
-            # Let other tasks run, because a replay does not wait for anything.
-            await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
+        if self.journal is not None:
+            if call.keys or call.tag is not None:
+                await self.journal.confirm_pages(self.send)
+            if (body := await self.journal.replay(call)) is not None:
+                self.metrics.replayed += 1
+                # Let other tasks run, because a replay does not wait for anything.
+                await asyncio.sleep(0)
+                data = parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
+                self.journal.replayed(call, data)
+                return data
         self.retry_budget.check(call, self.retry.max_elapsed)
         state = CallState(self.admission.order())
         try:
@@ -195,14 +200,14 @@ class Sender:
                 self.admission.cancelled(ticket)
                 raise
             else:
-                made = answered_at(headers)
-                metrics.note_age(made)
+                served, made = answered_at(headers), answered_at(headers, time())
+                metrics.note_age(served)
                 self.retry_budget.answered()
                 self.admission.accepted(ticket, loop.time())
                 # Last: the service has answered, though not as it is now.
                 check_age(call, made)
                 if self.journal is not None:
-                    self.journal.keep(call, data, body, made)
+                    self.journal.keep(call, data, body, made, served)
                 if log.isEnabledFor(logging.DEBUG):
                     fields = _fields(call, status=200, bytes=len(body))
                     log.debug("%s %s%s: 200, %d bytes", *_named(call), len(body), extra=fields)

@@ -66,9 +66,9 @@ def _text(start: date, end: date) -> str:
 
 
 class Selected(NamedTuple):
-    """Links by slashtag, or by tag; where both are None, all links of the account."""
+    """Links, or slashtags that were not looked up, or tags; where both are None, all links of the account."""
 
-    keys: list[str] | None = None
+    keys: list[str | ShortUrl] | None = None
     tags: list[str] | None = None
 
 
@@ -119,10 +119,7 @@ class SelectionOptions:
             run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
-        """Return the links that the options select.
-
-        Slashtags are those that links have, also of short URLs; what no link has is left out.
-        """
+        """Return the links that the options select; what no link has is left out."""
         if self.tag or self.all_links:
             return Selected(tags=self.tag or None)
         keys, found, seen = self.slashtags, None, set[str]()
@@ -135,14 +132,14 @@ class SelectionOptions:
         elif not self.no_check and len(keys) <= CHECKED:
             found = await optional(session, "the check of slashtags", find)
         if found is None:
-            return Selected(keys)
+            return Selected([*keys])
         unknown = [key for key, link in found.items() if link is None]
         for key in unknown:
             question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
-        return Selected([link.slashtag or "" for link in found.values() if link is not None])
+        return Selected([link for link in found.values() if link is not None])
 
     def _slashtags(self) -> list[str]:
         """Return what is given; raises InvalidRequestError for what statistics cannot name."""

@@ -26,8 +26,8 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._internal import WorkerPool, in_thread, optional
-from ._links import Links, names_of_tags
+from .._internal import WorkerPool, has_journal, in_thread, optional
+from ._links import Links, links_of_tags, names_of_tags
 from ._writers import BATCH, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
@@ -174,7 +174,11 @@ async def export_clicks(
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
     links: Links | None = None
     if by == "tag":
-        tags = (await names_of_tags(session)).values() if tags is None else tags
+        if has_journal(session):
+            # Which links a tag has says whether an earlier answer still holds.
+            tags = await links_of_tags(session, tags)
+        elif tags is None:
+            tags = (await names_of_tags(session)).values()
     elif keys is None:
         links = await Links.read(session, tags=tags)
         keys, tags = [*links.keys, *links.uncountable], None  # collect_each reports the latter
@@ -235,6 +239,7 @@ async def hourly_clicks(
     hours = list(_hours(query, zone))
     clicks = dict.fromkeys((start for start, _ in hours), 0)
     listed: list[str | ShortUrl] | None = None
+    links = Links()
     if keys is not None or tags is None:
         links = await Links.read(session, keys, tags)
         # The fewer batches have clicks on a day, the fewer requests its hours take.
@@ -261,8 +266,8 @@ async def hourly_clicks(
     async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
         batch, first, last = job
         (selector,) = batch.selectors
-        selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
-        stats = await session.stats.collect(DateRange(first, last), **selected, timezone=first.tzinfo)
+        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.of(selector.keys)}
+        stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
         clicks[first] += stats.total
         step()
 

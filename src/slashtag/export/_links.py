@@ -5,7 +5,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Self
 
 from .. import AsyncSession, InvalidRequestError, Keys, Progress, ShortUrl
-from .._internal import check_slashtag, did_you_mean
+from .._internal import check_slashtag, did_you_mean, list_anew
 
 
 class Links:
@@ -35,11 +35,13 @@ class Links:
         links = cls()
         if (keys is not None and tags is not None) or any(isinstance(of, str | bytes) for of in (keys, tags)):
             raise TypeError("pass keys=[...] or tags=[...], not both")
+        list_anew(session)
         if keys is not None:
             for key in [key async for key in keys] if isinstance(keys, AsyncIterable) else keys:
-                same = links.by_slashtag.setdefault(check_slashtag(key), [])
-                if isinstance(key, ShortUrl) and key not in same:
-                    same.append(key)
+                if isinstance(key, ShortUrl):
+                    links._add(key)
+                else:
+                    links.by_slashtag.setdefault(check_slashtag(key), [])
             return links
         wanted = set(tags or ())
         names = await names_of_tags(session, wanted) if wanted else {}
@@ -49,16 +51,28 @@ class Links:
                 if tags is not None and url.tag_id not in ids:
                     links._others.add(url.slashtag)
                     continue
-                try:
-                    links.by_slashtag.setdefault(check_slashtag(url), []).append(url)
-                except InvalidRequestError:
-                    links.uncountable.append(url)
+                links._add(url)
         return links
+
+    def _add(self, link: ShortUrl) -> None:
+        try:
+            same = self.by_slashtag.setdefault(check_slashtag(link), [])
+        except InvalidRequestError:
+            same = self.uncountable
+        if link not in same:
+            same.append(link)
 
     @property
     def keys(self) -> list[str | ShortUrl]:
-        """What to pass as `keys`: a link of each slashtag, as it has id and hits, or a given slashtag."""
-        return [links[0] if links else slashtag for slashtag, links in self.by_slashtag.items()]
+        """What to pass as `keys` for all of them."""
+        return self.of(self.by_slashtag)
+
+    def of(self, slashtags: Iterable[str]) -> list[str | ShortUrl]:
+        """Return what to pass as `keys`: all links of each slashtag, or one that was given as such."""
+        found: list[str | ShortUrl] = []
+        for slashtag in slashtags:
+            found += self.by_slashtag[slashtag] or [slashtag]
+        return found
 
     @property
     def hits(self) -> Counter[str]:
@@ -90,6 +104,24 @@ class Links:
             if len(labels) > 1 or slashtag in foreign:
                 shared |= labels
         return (dict(counts), shared) if len(counts) > 1 else ({}, set())
+
+
+async def links_of_tags(
+    session: AsyncSession, wanted: Iterable[str] | None = None, progress: Progress | None = None
+) -> dict[str, list[ShortUrl]]:
+    """Return the links of each tag by its name, as the account has them now; of all tags for None.
+
+    Names that no tag has are among them, without links. See docs/service.md, List short URLs; List tags.
+    """
+    list_anew(session)
+    names = await names_of_tags(session)
+    found: dict[str, list[ShortUrl]] = {name: [] for name in (names.values() if wanted is None else wanted)}
+    async with session.urls.list(progress=progress) as urls:
+        async for url in urls:
+            name = names.get(url.tag_id) if url.tag_id is not None else None
+            if name in found:
+                found[name].append(url)
+    return found
 
 
 async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:

@@ -76,7 +76,7 @@ async def build(
     labels = await collector.count_labels(span, links, clicks if keys is None else {})
     hourly: dict[datetime, int] = {}
     if hours:
-        clicked = {"keys": clicks} if top and tags is None else selected
+        clicked: dict[str, Any] = {"keys": links.of(clicks)} if top and tags is None else selected
         hourly = await hourly_clicks(
             session, *span.bounds, **clicked, timezone=zone, progress=collector.step()
         )
@@ -86,8 +86,8 @@ async def build(
         zone=str(zone),
         asked_at=now,
         requests=session.metrics.requests - requests_before,
-        selection=_selection(keys, tags, len(links.keys)),
-        links=len(links.keys),
+        selection=_selection(keys, tags, len(links.by_slashtag)),
+        links=len(links.by_slashtag),
         links_clicked=len(clicks) if top else None,
         stats=stats,
         before=before.total,
@@ -154,7 +154,7 @@ class _Collector:
         self, best: Mapping[str, RangeStats], previous: DateRange, links: Links
     ) -> tuple[TopLink, ...]:
         """Return the best links with their clicks in the span before."""
-        before, foreign = await self.totals(self._session, previous, keys=best), links.foreign
+        before, foreign = await self.totals(self._session, previous, keys=links.of(best)), links.foreign
         return tuple(
             TopLink(
                 slashtag=slashtag,

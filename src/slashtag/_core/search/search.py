@@ -23,7 +23,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ..batches import Selector, folded, halves
+from ..batches import folded, halves
 from .bounds import Bounds, Pause
 from .cells import TOTAL, Answer, Cell, Question, Unit, confusion, difference, is_sound
 from .confirmation import Check, Confirmation, checks_of
@@ -110,10 +110,10 @@ class Search:
                 self._drop(question)
         self.unresolved += [key for root in self._roots for key in root.keys]
 
-    def take_unresolved(self) -> list[Selector]:
+    def take_unresolved(self) -> list[str]:
         """Return those keys that must be asked alone and were not yet returned."""
         keys, self.unresolved = self.unresolved, []
-        return [Selector(keys=(key,)) for key in keys]
+        return keys
 
     @property
     def open_keys(self) -> int:

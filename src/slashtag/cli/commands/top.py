@@ -70,14 +70,15 @@ async def top(
             async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
                 if query in tables:
                     return sum(tables[query][key] for key in keys)
-                found = await session.stats.collect(query, keys=keys, timezone=timezone)
+                found = await session.stats.collect(query, keys=links.of(keys), timezone=timezone)
                 step()
                 return found.total
 
             is_over = resolved.so_far.bounds == resolved.whole.bounds
             for query in queries if limit * FEW_LINKS >= len(slashtags) and is_over else ():
                 if isinstance(query, DateRange):
-                    each = session.stats.collect_each(query, keys=slashtags, timezone=timezone, progress=step)
+                    keys = links.of(slashtags)
+                    each = session.stats.collect_each(query, keys=keys, timezone=timezone, progress=step)
                     tables[query] = {key: stats.total async for key, stats in each}
             # No link has lost more clicks than it had in the span before.
             now, before = [partial(count, query) for query in queries]
