@@ -191,17 +191,9 @@ class FastPath:
             transport = protocol.transport
             assert transport is not None
             protocol.set_response_params(read_until_eof=True)  # makes a parser for this answer
-            entity = ""
-            if call.body is not None:
-                entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
-            elif call.method != "GET":
-                entity = "Content-Length: 0\r\n"
-            if attempt.no_cache:
-                entity += "{}: {}\r\n".format(*NO_CACHE)
-            head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
             attempt.written = True
-            # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
-            transport.write(head + call.body if call.body else head)
+            # Not in a variable, which a traceback may show: it has the credentials, and passwords of links.
+            transport.write(self._encode(call, target, attempt))
             message, content = await read_head(protocol)
             while 100 <= message.code <= 199 and message.code != SWITCHING_PROTOCOLS:
                 message, content = await read_head(protocol)
@@ -218,6 +210,17 @@ class FastPath:
         else:
             pooled.connection.close()
         return message.code, message.headers, body
+
+    def _encode(self, call: Call[Any], target: str, attempt: Attempt) -> bytes:
+        """Return a request as it is sent."""
+        entity = ""
+        if call.body is not None:
+            entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
+        elif call.method != "GET":
+            entity = "Content-Length: 0\r\n"
+        if attempt.no_cache:
+            entity += "{}: {}\r\n".format(*NO_CACHE)
+        return f"{call.method} {target}{self._head}{entity}\r\n".encode() + (call.body or b"")
 
     async def _connect(self) -> PooledConnection:
         connection = await self._connector.connect(self._template, [], NO_TIMEOUT)

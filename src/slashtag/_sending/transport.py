@@ -15,7 +15,7 @@ from yarl import URL
 
 from .._core.call import UNRESERVED, Call
 from .._core.scrubber import Scrubber
-from .._credentials import Credentials
+from .._credentials import Credentials, Proxy
 from .._errors import (
     ConfigurationError,
     RequestTimeoutError,
@@ -58,7 +58,7 @@ class Transport:
     base: URL
     credentials: Credentials
     given: aiohttp.ClientSession | None = None
-    proxy: URL | None = None
+    proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
         self.closed = False
@@ -69,10 +69,16 @@ class Transport:
         self._attempts: set[Attempt] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
-        credentials, password = self.credentials, None if self.proxy is None else self.proxy.password
-        self.scrubber = Scrubber((credentials.apikey, credentials.apisecret, password))
-        headers = None if self.given is None else credentials.headers
-        self._session_path = SessionPath(self.base.origin(), headers)
+        self.scrubber = Scrubber(
+            (
+                self.credentials.apikey,
+                self.credentials.apisecret,
+                None if self.proxy is None else self.proxy.password,
+            )
+        )
+        self._session_path = SessionPath(
+            self.base.origin(), None if self.given is None else self.credentials, self.proxy
+        )
         self._fast_path: FastPath | None = None
         is_direct = self.given is None and self.proxy is None
         self._use_fast_path = is_direct and os.environ.get(SWITCH) != "0"
@@ -117,7 +123,7 @@ class Transport:
                 headers={**self.credentials.headers, "Accept": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
-                proxy=self.proxy,
+                proxy=None if self.proxy is None else self.proxy.url,
             )
         return self._own
 

@@ -1,6 +1,7 @@
 """Rows of commands, on stdout or in a file, and tables and bar charts that fit a terminal."""
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -46,8 +47,12 @@ class OutputOptions:
     )
 
     def __post_init__(self) -> None:
-        """Report whatever is wrong with the file before anything is sent."""
+        """Report whatever is wrong with the file, or with stdout, before anything is sent."""
         if self.file is None:
+            try:
+                os.write(1, b"")
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, "stdout") from None
             self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")

@@ -30,15 +30,24 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
+class _Stderr(Console):
+    """Console on stderr, which goes quiet once nobody reads it; rich would end the command."""
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing from now on."""
+        self.quiet = True
+
+
 class Lines(logging.Handler):
     """Printer of lines on stderr, also of what the library logs.
 
-    Progress is drawn on the same `console`, so that lines do not run into it.
+    Progress is drawn on the same `console`, so that lines do not run into it. What cannot be written, as on a
+    full disk, is dropped: the work of a command, and its exit code, do not depend on it.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.console = Console(stderr=True, highlight=False)
+        self.console: Console = _Stderr(stderr=True, highlight=False)
 
     def print(self, text: str, *, label: str = "", style: str = "", dated: bool = False) -> None:
         """Print one line, however narrow the terminal is.
@@ -47,7 +56,8 @@ class Lines(logging.Handler):
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         moment = f"{now} " if dated and not self.console.is_terminal else ""
-        self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
+        with suppress(OSError):
+            self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
 
     def error(self, text: str) -> None:
         """Print the error that ended a command, if there is anything to say about it."""
@@ -89,7 +99,7 @@ class Watch:
 
         def run() -> None:
             while not ended.wait(INTERVAL):
-                with suppress(OSError, ValueError):  # stderr may be closed
+                with suppress(OSError):  # stderr may be on a full disk
                     self.look(monotonic())
 
         thread = Thread(target=run, daemon=True)
