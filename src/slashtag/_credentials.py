@@ -145,6 +145,7 @@ def _parsed(text: str) -> tuple[URL | None, str | None]:
         text = strip_invisible(text)
         while len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
             text = strip_invisible(text[1:-1])
+        text.encode()  # yarl would drop half a character of two
         url = URL(text)
         (url.raw_host or "").encode("idna")  # as for DNS: labels must not be empty or too long
         is_url = url.port != 0 and not any(c.isspace() or category(c) == "Cc" for c in text)

@@ -176,8 +176,9 @@ class FastPath:
         #: Passed to the connector for every connection: all requests go to one origin with the same headers,
         #: among them the credentials, and Host, Accept-Encoding and User-Agent, which aiohttp adds.
         self._template = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
-        lines = [f"{name}: {value}\r\n" for name, value in self._template.headers.items()]
-        self._head = f" HTTP/1.1\r\n{''.join(lines)}"
+        self._head = " HTTP/1.1\r\n" + "".join(
+            f"{name}: {value}\r\n" for name, value in self._template.headers.items()
+        )
         self._closed = False
 
     async def request(self, call: Call[Any], target: str, attempt: Attempt, max_bytes: int) -> Response:

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from types import TracebackType
 from typing import Any
 
 import aiohttp
@@ -152,6 +153,7 @@ class Transport:
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
+            _hide_frames(error)
             # In any case: a middleware of the user may have replaced the error.
             timed_out = attempt.withdraw_timeout()
             if not (timed_out and isinstance(error, asyncio.CancelledError)):
@@ -187,6 +189,10 @@ class Transport:
             # Where it is not known whether anything was written, the error may say so.
             unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
             failure = TransportError(text, unsent=unsent)
+        except UnicodeError:
+            # aiohttp takes the password of a proxy in Latin-1. The error has it.
+            text = "a header of your http session, or the user or password of its proxy, cannot be encoded"
+            failure = ConfigurationError(text)
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
@@ -234,6 +240,36 @@ class Transport:
         finally:
             if self._own is not None:
                 await self._own.close()
+
+
+def _hide_frames(error: BaseException) -> None:
+    """Drop the functions of this package and of aiohttp from what an error's traceback has below an attempt.
+
+    Their variables have the headers of the request, and so the credentials, and some tracebacks show
+    variables. It is for what is not raised here, such as a cancellation or an error of a user's middleware,
+    whose own functions stay.
+    """
+    todo, seen = [error], set[int]()
+    while todo:
+        each = todo.pop()
+        # What was caught by others, such as an error that the caller handles meanwhile, stays as it is.
+        if id(each) not in seen and each.__traceback__ is not None and _is_hidden(each.__traceback__):
+            seen.add(id(each))
+            each.__traceback__ = _visible(each.__traceback__)
+            todo += filter(None, (each.__cause__, each.__context__))
+
+
+def _is_hidden(entry: TracebackType) -> bool:
+    return str(entry.tb_frame.f_globals.get("__name__")).partition(".")[0] in (__name__.partition(".")[0], "aiohttp")
+
+
+def _visible(entry: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the entries that are hidden."""
+    while entry is not None and _is_hidden(entry):
+        entry = entry.tb_next
+    if entry is not None:
+        entry.tb_next = _visible(entry.tb_next)
+    return entry
 
 
 def _closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
