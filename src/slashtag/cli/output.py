@@ -4,12 +4,13 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from stat import S_ISREG
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -60,8 +61,13 @@ class OutputOptions:
             check_table_path(self.file)
 
     @contextmanager
-    def writer(self, table: Table, widths: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
-        """Open the file or stdout for rows; a table on stdout is drawn at the end, see `draw_rows`."""
+    def writer(
+        self, table: Table, widths: Mapping[str, int] | None = None, before: Callable[[], object] | None = None
+    ) -> Generator[Writer, None, None]:
+        """Open the file or stdout for rows; a table on stdout is drawn at the end, see `draw_rows`.
+
+        `before` is called before rows come to stdout, if a terminal may show them: it ends progress there.
+        """
         if self.file is not None:
             with open_table(self.file, table) as file:
                 yield file
@@ -69,7 +75,7 @@ class OutputOptions:
         rows: list[Row] = []
         writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
         if self.form != "table":
-            writer = open_writer(f".{self.form}", stdout(), table)
+            writer = open_writer(f".{self.form}", stdout(before), table)
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.
@@ -81,19 +87,27 @@ class OutputOptions:
             writer.write(rows)
 
 
-def stdout() -> Any:
+def stdout(before: Callable[[], object] | None) -> Any:
     """Return stdout as a binary file that is safe to write data of the service to, as whole lines of UTF-8.
 
     On a terminal, which a destination of a link could steer, JSON's escapes stand for what cannot be printed.
+    `before` is called before data is written, unless that goes to a regular file: what reads a pipe may show
+    it on the terminal.
     """
-    file = sys.stdout.buffer
+    file, is_terminal = sys.stdout.buffer, sys.stdout.isatty()
+    if before is None or S_ISREG(os.fstat(1).st_mode):
+        before = bool  # does nothing
 
     def write(data: bytes) -> None:
-        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
-        # JSON leaves DEL as it is.
-        file.write(text.replace("\x7f", r"\u007f").encode())
+        if data:
+            before()
+        if is_terminal:
+            text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
+            # JSON leaves DEL as it is.
+            data = text.replace("\x7f", r"\u007f").encode()
+        file.write(data)
 
-    return SimpleNamespace(write=write) if sys.stdout.isatty() else file
+    return SimpleNamespace(write=write)
 
 
 def _new_drawing() -> RichTable:

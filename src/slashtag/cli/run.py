@@ -119,6 +119,10 @@ class Run:
         """Show progress and waits in a `with` block, whose value is called to start a bar."""
         return self._watch.bars()
 
+    def end_bars(self) -> None:
+        """Remove the progress that is shown, before rows are."""
+        self._watch.end_bars()
+
     def say(self, text: str, *, dated: bool = False) -> None:
         """Print one line on stderr, unless --quiet."""
         if not self.options.quiet:

@@ -89,6 +89,8 @@ class Watch:
             TextColumn("{task.fields[status]}"),
             console=console,
             transient=True,
+            # Data goes to stdout, even while progress is shown.
+            redirect_stdout=False,
             disable=not (is_shown and console.is_terminal),
         )
 
@@ -151,6 +153,11 @@ class Watch:
         """Show progress if the console is a terminal."""
         with self.display:
             yield self._start
+
+    def end_bars(self) -> None:
+        """Remove the progress that is shown, for good."""
+        if self.display.live.is_started:
+            self.display.stop()
 
     def _start(self, name: str, unit: str) -> Progress:
         for earlier in self.display.tasks:
