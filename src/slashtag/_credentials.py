@@ -90,7 +90,9 @@ class Proxy:
         if url is None or not host or url.scheme not in ("http", "https"):
             self._problem = "the proxy must be a URL such as http://proxy.example:3128"
         elif url.raw_path not in ("", "/") or url.raw_query_string or url.raw_fragment:
-            self._problem = "the proxy's URL must end with its port; write /, ? and # of a password as %2F, %3F, %23"
+            self._problem = (
+                "the proxy's URL must end with its port; write /, ? and # of a password as %2F, %3F, %23"
+            )
         elif ":" in (url.user or ""):
             self._problem = "the user of the proxy must not contain a colon"
         elif url.user is not None or url.password is not None:

@@ -27,6 +27,7 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
+from .._credentials import Credentials
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -167,7 +168,7 @@ class FastPath:
     the pool costs as much as sending a request.
     """
 
-    def __init__(self, http: aiohttp.ClientSession, base: URL) -> None:
+    def __init__(self, http: aiohttp.ClientSession, base: URL, credentials: Credentials) -> None:
         self._loop = loop = asyncio.get_running_loop()
         #: Idle connections; the most recently used is reused first.
         self._idle: list[PooledConnection] = []
@@ -175,7 +176,9 @@ class FastPath:
         self._connector = http.connector
         #: Passed to the connector for every connection: all requests go to one origin with the same headers,
         #: among them the credentials, and Host, Accept-Encoding and User-Agent, which aiohttp adds.
-        self._template = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
+        self._template = aiohttp.ClientRequest(
+            "GET", base, headers={**http.headers, **credentials.headers}, loop=loop
+        )
         self._head = " HTTP/1.1\r\n" + "".join(
             f"{name}: {value}\r\n" for name, value in self._template.headers.items()
         )

@@ -40,13 +40,14 @@ class _DroppedError(Exception):
 class SessionPath:
     """Sender of requests to one origin through a ClientSession.
 
-    `credentials` are added to each request if the session is the user's; None if it is ours and has them.
+    `proxy`: of our own session; `is_given`: the session is the user's.
     """
 
-    def __init__(self, origin: URL, credentials: Credentials | None, proxy: Proxy | None) -> None:
+    def __init__(self, origin: URL, credentials: Credentials, proxy: Proxy | None, *, is_given: bool) -> None:
         self._origin = str(origin)
         self._credentials = credentials
         self._proxy = proxy
+        self._is_given = is_given
         #: The connections that have carried a request of ours, with the parser of its answer.
         self._parsers: WeakKeyDictionary[ResponseHandler, Any] = WeakKeyDictionary()
 
@@ -68,7 +69,7 @@ class SessionPath:
             "middlewares": (*theirs, partial(self._middleware, attempt)),
             "data": call.body,
         }
-        if self._credentials is not None:
+        if self._is_given:
             options |= {"timeout": NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
         # Encoded already: yarl must neither decode nor normalise it.
         url = URL(self._origin + target, encoded=True)
@@ -89,7 +90,7 @@ class SessionPath:
 
     def _headers(self, call: Call[Any], attempt: Attempt) -> dict[str, dict[str, str]]:
         """Return the options of a request with the headers of the call, for the service and for the proxy."""
-        headers = {} if self._credentials is None else self._credentials.headers
+        headers = self._credentials.headers
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         if attempt.no_cache:

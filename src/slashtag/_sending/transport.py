@@ -78,7 +78,7 @@ class Transport:
             )
         )
         self._session_path = SessionPath(
-            self.base.origin(), None if self.given is None else self.credentials, self.proxy
+            self.base.origin(), self.credentials, self.proxy, is_given=self.given is not None
         )
         self._fast_path: FastPath | None = None
         is_direct = self.given is None and self.proxy is None
@@ -121,7 +121,8 @@ class Transport:
             self._own = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0),
-                headers={**self.credentials.headers, "Accept": "application/json"},
+                # Not the credentials: aiohttp sends these headers to a proxy too.
+                headers={"Accept": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
                 proxy=None if self.proxy is None else self.proxy.url,
@@ -174,7 +175,7 @@ class Transport:
         try:
             if on_fast_path:
                 if self._fast_path is None:
-                    self._fast_path = FastPath(http, self.base)
+                    self._fast_path = FastPath(http, self.base, self.credentials)
                 response = await self._fast_path.request(call, target, attempt, max_bytes)
             else:
                 response = await self._session_path.request(http, call, target, attempt, max_bytes)
@@ -260,7 +261,10 @@ def _hide_frames(error: BaseException) -> None:
 
 
 def _is_hidden(entry: TracebackType) -> bool:
-    return str(entry.tb_frame.f_globals.get("__name__")).partition(".")[0] in (__name__.partition(".")[0], "aiohttp")
+    return str(entry.tb_frame.f_globals.get("__name__")).partition(".")[0] in (
+        __name__.partition(".")[0],
+        "aiohttp",
+    )
 
 
 def _visible(entry: TracebackType | None) -> TracebackType | None:

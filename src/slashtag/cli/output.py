@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from stat import S_ISREG
 from types import SimpleNamespace
@@ -62,7 +62,10 @@ class OutputOptions:
 
     @contextmanager
     def writer(
-        self, table: Table, widths: Mapping[str, int] | None = None, before: Callable[[], object] | None = None
+        self,
+        table: Table,
+        widths: Mapping[str, int] | None = None,
+        before: Callable[[], object] | None = None,
     ) -> Generator[Writer, None, None]:
         """Open the file or stdout for rows; a table on stdout is drawn at the end, see `draw_rows`.
 
@@ -75,7 +78,9 @@ class OutputOptions:
         rows: list[Row] = []
         writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
         if self.form != "table":
-            writer = open_writer(f".{self.form}", stdout(before), table)
+            # Opened with the first rows: a header too is written only then.
+            opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table))
+            writer = SimpleNamespace(write=lambda rows: opened().write(rows), close=lambda: opened().close())
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.

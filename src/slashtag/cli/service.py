@@ -20,6 +20,9 @@ from .. import ConfigurationError
 from .._internal import did_you_mean, parse_base_url, strip_invisible
 from ..export import AtomicFile
 
+if sys.platform != "win32":
+    import pwd
+
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 #: Version of the format of a login's file. Files of version 1 may lack it.
 VERSION = 1
@@ -142,9 +145,6 @@ def _folder() -> Path | None:
         return Path(config, "slashtag")
     home = os.environ.get("HOME", "")
     if not os.path.isabs(home):
-        # Imported here, as Windows has no such module.
-        import pwd
-
         try:
             home = pwd.getpwuid(os.getuid()).pw_dir
         except KeyError:
