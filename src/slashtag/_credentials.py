@@ -1,7 +1,7 @@
 """Validation of the credentials, the base URL and the proxy.
 
-A traceback may show the variables of functions. So none has a secret in a variable when it raises: the objects
-below are made first, then checked.
+A traceback may show the variables of functions. So none has a secret in a variable when it raises: the
+objects below are made first, then checked.
 """
 
 import os
@@ -45,7 +45,7 @@ class Credentials:
     def check(self) -> None:
         """Raise ConfigurationError unless both may be used; no message shows a value."""
         for name, low, high in (("apikey", 20, 30), ("apisecret", 12, 20)):
-            kind = type(getattr(self, name))
+            kind: type = type(getattr(self, name))
             if not issubclass(kind, str):
                 raise ConfigurationError(f"{name} must be a str, not {kind.__name__}")
             length = len(getattr(self, name))
@@ -142,7 +142,7 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
 
 
 def _parsed(text: str) -> tuple[URL | None, str | None]:
-    """Return a URL and its host, without what surrounds it unseen, and without quotes, as env files keep them."""
+    """Return a URL and its host, without quotes, which files of an environment keep, or blanks around it."""
     try:
         text = strip_invisible(text)
         while len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":

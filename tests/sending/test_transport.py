@@ -386,10 +386,12 @@ async def test_a_password_that_aiohttp_cannot_encode_is_not_shown(monkeypatch: p
     async with Wire([]) as proxy:
         monkeypatch.setenv("http_proxy", proxy.base_url.replace("//", "//name:hunter2€@"))
         monkeypatch.delenv("no_proxy", raising=False)
-        async with aiohttp.ClientSession(trust_env=True) as http:
-            async with connect("http://links.example", http=http, allow_http=True) as session:
-                with pytest.raises(ConfigurationError) as told:
-                    await get(session)
+        async with (
+            aiohttp.ClientSession(trust_env=True) as http,
+            connect("http://links.example", http=http, allow_http=True) as session,
+        ):
+            with pytest.raises(ConfigurationError) as told:
+                await get(session)
     assert "hunter2" not in f"{told.value!r} {told.value.__context__!r} {told.value.__cause__!r}"
     assert not proxy.requests
 

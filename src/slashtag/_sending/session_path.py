@@ -88,7 +88,7 @@ class SessionPath:
                 response.close()
         return response.status, response.headers, body
 
-    def _headers(self, call: Call[Any], attempt: Attempt) -> dict[str, dict[str, str]]:
+    def _headers(self, call: Call[Any], attempt: Attempt) -> dict[str, Any]:
         """Return the options of a request with the headers of the call, for the service and for the proxy."""
         headers = self._credentials.headers
         if call.body is not None:

@@ -80,7 +80,11 @@ class OutputOptions:
         if self.form != "table":
             # Opened with the first rows: a header too is written only then.
             opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table))
-            writer = SimpleNamespace(write=lambda rows: opened().write(rows), close=lambda: opened().close())
+
+            def write(rows: Iterable[Row]) -> None:
+                opened().write(rows)
+
+            writer = SimpleNamespace(write=write, close=lambda: opened().close())
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.

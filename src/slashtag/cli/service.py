@@ -163,8 +163,8 @@ def path(profile: str | None = None) -> Path:
     folder = _folder()
     if folder is None:
         raise ConfigurationError(
-            "there is no folder for saved credentials: set HOME to a directory that exists, or XDG_CONFIG_HOME "
-            f"to an absolute path; or use {' and '.join(VARIABLES)}"
+            "there is no folder for saved credentials: set HOME to a directory that exists, or "
+            f"XDG_CONFIG_HOME to an absolute path; or use {' and '.join(VARIABLES)}"
         )
     return folder / name
 
@@ -196,7 +196,7 @@ def read(profile: str | None = None) -> Login | None:
 
 
 def _decode(data: bytes) -> Login | str:
-    """Return what a file has, or what is wrong with it: a traceback would show the variables of this function."""
+    """Return what a file has, or what is wrong with it: an error raised here would show its variables."""
     try:
         found = msgspec.json.decode(data, type=dict[str, Any])
         version = msgspec.convert(found.pop("version", 1), int)
