@@ -13,6 +13,8 @@ from typing import TypeVar
 from msgspec import structs
 
 from ._core.batches import check_slashtag as check_slashtag
+from ._credentials import parse_base_url as parse_base_url
+from ._credentials import strip_invisible as strip_invisible
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock

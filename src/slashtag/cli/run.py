@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from errno import EADDRINUSE
 from functools import partial, wraps
 from importlib import import_module
@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Any
 
 import typer
-from msgspec.structs import asdict
 
 from .. import (
     APIError,
@@ -86,8 +85,10 @@ class Run:
 
         `options` are those of AsyncSession.
         """
-        named = asdict(credentials or find_credentials(self.options))
-        session = AsyncSession(**named, **self.options.of_session(), **options)
+        # Not in a variable, which a traceback may show.
+        session = AsyncSession(
+            **asdict(credentials or find_credentials(self.options)), **self.options.of_session(), **options
+        )
         self.follow(lambda: session.metrics)
         return session
 
@@ -117,6 +118,10 @@ class Run:
     def bars(self) -> AbstractContextManager[StartBar]:
         """Show progress and waits in a `with` block, whose value is called to start a bar."""
         return self._watch.bars()
+
+    def end_bars(self) -> None:
+        """Remove the progress that is shown, before rows are."""
+        self._watch.end_bars()
 
     def say(self, text: str, *, dated: bool = False) -> None:
         """Print one line on stderr, unless --quiet."""

@@ -113,7 +113,7 @@ async def _export(
         journal = path.with_name(f".{path.name}.journal")
         run.resumes_from(journal)
     async with run.session(journal=journal) as session:
-        with output.writer(table) as writer, run.bars() as start_bar:
+        with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
             summary = await work(session, writer, progress=start_bar("exporting", unit))
     run.say(f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}")
     if not summary.reconciles:

@@ -85,15 +85,13 @@ def _first_day(text: str | None) -> date:
 async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> None:
     """List the short URLs of the account."""
     count, limit = 0, filter_.limit
-    # Rows that stream onto the terminal are their own progress.
-    silent = output.form not in (None, "table") and sys.stdout.isatty()
     async with run.session() as session:
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
         else:
             names = await optional(session, "names of tags", names_of_tags) or {}
-        with output.writer(NAMED_URLS, WIDTHS) as writer, run.bars() as start_bar:
-            progress = None if silent else start_bar("reading", "rows")
+        with output.writer(NAMED_URLS, WIDTHS, run.end_bars) as writer, run.bars() as start_bar:
+            progress = start_bar("reading", "rows")
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
             async with listing.pages() as pages:
                 async for page in pages:

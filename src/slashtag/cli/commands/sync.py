@@ -2,13 +2,13 @@
 
 import logging
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
 from typer import Argument, Option
 
 from ... import ConfigurationError
