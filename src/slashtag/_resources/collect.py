@@ -92,11 +92,11 @@ async def collect(
 
     async def take_apart(request: StatsRequest, error: SlashtagError) -> None:
         """Send halves of a refused batch, then of a half, and so on, until one is accepted."""
-        refused = [(request, error)]
+        refused: list[tuple[StatsRequest, SlashtagError]] = [(request, error)]
         while not state.has_succeeded and refused and len(refused[-1][0].selector.keys) > 1:
             request, error = refused.pop()
             set_aside.extend(refused)
-            refused = []
+            refused.clear()
             for part in split(request):
                 problem = await send(part)
                 if problem is None:
