@@ -122,6 +122,16 @@ def test_plain_slashtags_make_the_same_batches_as_checked_ones(given_keys: list[
         assert room < 3_000
 
 
+def test_a_short_url_is_no_slashtag_but_may_be_one_of_a_link() -> None:
+    told: list[object] = []
+    keys_of = ["a://b", "https://l.example/a", "http://b", "://", ShortUrl(id=1, slashtag="https://c")]
+    batcher = Batcher(8_000, lambda key, error: told.append(key))
+    assert [each.keys for each in batcher.batches(keys_of)] == [("a://b", "://", "https://c")]
+    assert told == ["https://l.example/a", "http://b"]
+    assert plain_batches(["a", "HTTPS://l.example/a"], 8_000) is None
+    assert plain_batches(["a", "b://c"], 8_000) == [Selector(keys=("a", "b://c"))]
+
+
 def test_what_is_no_slashtag_is_not_plain() -> None:
     for keys_of in (["a", 5], [ShortUrl(id=1, slashtag="a")], [[]], ["a", ""], ["a,b"], ["", "a"]):
         assert plain_batches(keys_of, 8_000) is None

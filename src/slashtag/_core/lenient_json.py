@@ -7,8 +7,8 @@ that had U+FFFD before. `repaired` puts U+FFFD in their place.
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 #: Is called with each text that cannot be read, in words.
 ReportUnreadable = Callable[[str], object]
@@ -43,13 +43,11 @@ def repaired(value: Any, report: ReportUnreadable, name: str = "a text") -> Any:
         report(f"{name}: {value!r}")
         return _LONE.sub("\ufffd", value)
     if isinstance(value, list):
-        items: list[Any] = value
-        return [repaired(each, report, name) for each in items]
+        return [repaired(each, report, name) for each in cast("Iterable[object]", value)]
     if not isinstance(value, dict):
         return value
-    members: dict[str, Any] = value
     found: dict[str, Any] = {}
-    for label, given in members.items():
+    for label, given in cast("dict[str, object]", value).items():
         key = label if is_readable(label) else repaired(label, report, f"a label of {name}")
         each = repaired(given, report, key)
         found[key] = int(found[key]) + int(each) if key in found and _are_counts(found[key], each) else each
