@@ -45,7 +45,7 @@ class Credentials:
     def check(self) -> None:
         """Raise ConfigurationError unless both may be used; no message shows a value."""
         for name, low, high in (("apikey", 20, 30), ("apisecret", 12, 20)):
-            kind: type = type(getattr(self, name))
+            kind: type[object] = type(getattr(self, name))
             if not issubclass(kind, str):
                 raise ConfigurationError(f"{name} must be a str, not {kind.__name__}")
             length = len(getattr(self, name))
