@@ -45,9 +45,9 @@ class Credentials:
     def check(self) -> None:
         """Raise ConfigurationError unless both may be used; no message shows a value."""
         for name, low, high in (("apikey", 20, 30), ("apisecret", 12, 20)):
-            kind: type = type(getattr(self, name))
-            if not issubclass(kind, str):
-                raise ConfigurationError(f"{name} must be a str, not {kind.__name__}")
+            if not isinstance(getattr(self, name), str):
+                kind = getattr(self, name).__class__.__name__
+                raise ConfigurationError(f"{name} must be a str, not {kind}")
             length = len(getattr(self, name))
             if not length:
                 raise ConfigurationError(f"no {name}: pass {name}= or set SLASHTAG_{name.upper()}")

@@ -1,4 +1,4 @@
-"""Streams that are closed, full, or read by nobody: no file gets their numbers, and no data is lost unsaid."""
+"""Streams that are closed, full, or read by nobody: no file gets their numbers, no data is lost unsaid."""
 
 from __future__ import annotations
 
