@@ -17,7 +17,7 @@ from typer import Option
 
 from .. import ConfigurationError
 from .._internal import did_you_mean
-from ..export import AtomicFile
+from ..tables import AtomicFile
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")

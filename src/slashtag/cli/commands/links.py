@@ -15,7 +15,8 @@ from typer import Argument, Option
 from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
-from ...export import NAMED_URLS, TAGS, Column, Table, named_url_row, names_of_tags, tag_row
+from ...export import NAMED_URLS, TAGS, named_url_row, names_of_tags, tag_row
+from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
 

@@ -78,6 +78,6 @@ def test_a_workbook_needs_its_library_and_has_one_sheet(
     book.save(path)
     with pytest.raises(InvalidRequestError, match="several sheets"):
         list(compare_files(path, path))
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(InvalidRequestError, match="pip install"):
         list(compare_files(path, path))
