@@ -14,8 +14,8 @@ from ._reading import FRACTIONS, TIMES, LoadedTable, load_table
 KEYS = ("slashtag", "tag", "date", "hour", "day", "month", "window_start", "window_end", "dimension", "label")
 #: Columns of a listing that change by themselves: neither compared nor sent back.
 VOLATILE = ("hits", "updated_at")
-#: Formats differ in the letter between day and time, and a workbook has no dates but times at midnight.
-_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)\Z")
+#: Writers differ in the letter between day and time, in zeros, and in whether a day is a time at midnight.
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d?)(:\d\d:\d\d)(?:(\.\d*?)0*)?")
 
 
 class RowDifference(msgspec.Struct, frozen=True):
@@ -66,7 +66,9 @@ def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str]) -> dict[tup
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for _, row in table.rows(used):
         for name in TIMES & row.keys():
-            row[name] = _MOMENT.sub(r"\1T\2", row[name]).removesuffix("T00:00:00")
+            if moment := _MOMENT.fullmatch(row[name]):
+                day, hour, rest, fraction = moment.groups("")
+                row[name] = f"{day}T{hour:0>2}{rest}{fraction.rstrip('.')}".removesuffix("T00:00:00")
         for name in FRACTIONS & row.keys():
             row[name] = row[name].removesuffix(".0")
         key = tuple(row[name] for name in keys)

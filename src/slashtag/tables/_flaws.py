@@ -7,7 +7,7 @@ It holds every cell between the first and the last of a sheet, however few there
 import io
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO
 from xml.etree import ElementTree
 from zipfile import ZipFile
@@ -23,6 +23,9 @@ ERRORS = {
 }  # fmt: skip
 #: Over so many cells between the first and the last of a sheet, one in so many must hold something.
 MOST_CELLS, SPARSEST = 4_000_000, 16
+
+
+_NOT_READ = ", whose error values cannot be told from empty cells; save it as .xlsx"
 
 
 class Wrong(msgspec.Struct, frozen=True):
@@ -59,7 +62,7 @@ class Flaws(msgspec.Struct):
     def check(self, name: str) -> None:
         """Raise InvalidRequestError where a sheet is so sparse that reading it would fill the memory."""
         cells = (self.bottom + 1 - self.top) * (self.right + 1 - self.left)
-        if cells > MOST_CELLS and cells > SPARSEST * self.count:
+        if self.count and cells > max(MOST_CELLS, SPARSEST * self.count):
             raise InvalidRequestError(
                 f"has {self.count:,} cells on sheet {name!r} that are too far apart: the last row is "
                 f"{self.bottom + 1:,}, the last column {self.right + 1:,}; delete those that are not meant"
@@ -76,10 +79,14 @@ class Flaws(msgspec.Struct):
 def find_flaws(data: bytes) -> dict[str, Flaws]:
     """Return what is found in each sheet of a workbook, by its name.
 
-    Raises InvalidRequestError as `Flaws.check` does.
+    Raises InvalidRequestError for formats whose flaws cannot be found, and as `Flaws.check` does.
     """
+    if not data.startswith(b"PK"):
+        raise InvalidRequestError(f"is an old or encrypted workbook{_NOT_READ}")
     archive = ZipFile(io.BytesIO(data))
     names = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
+    if "xl/workbook.bin" in names:
+        raise InvalidRequestError(f"is a binary workbook{_NOT_READ}")
     found = _of_ods(archive) if "content.xml" in names else _of_xlsx(archive, names)
     for name, flaws in found.items():
         flaws.check(name)
@@ -94,6 +101,7 @@ def _local(name: str) -> str:
 # --- .xlsx and .xlsm ------------------------------------------------------------------------------------
 
 _ESCAPED = re.compile("_x([0-9a-fA-F]{4})_")
+_PRESERVED = "{http://www.w3.org/XML/1998/namespace}space", "preserve"
 
 
 def _of_xlsx(archive: ZipFile, names: dict[str, str]) -> dict[str, Flaws]:
@@ -104,16 +112,50 @@ def _of_xlsx(archive: ZipFile, names: dict[str, str]) -> dict[str, Flaws]:
     is_calculated = not any(
         _local(each.tag) == "calcPr" and each.get("fullCalcOnLoad") in ("1", "true") for each in book.iter()
     )
+    texts = _shared_texts(archive, names)
     found: dict[str, Flaws] = {}
     for sheet in (each for each in book.iter() if _local(each.tag) == "sheet"):
         target = next(targets[value] for name, value in sheet.items() if _local(name) == "id")
         path = posixpath.normpath(posixpath.join("/xl", target.replace("\\", "/"))).lstrip("/")
         with archive.open(names[path.lower()]) as file:
-            found[sheet.get("name", "")] = _of_xlsx_sheet(file, is_calculated)
+            found[sheet.get("name", "")] = _of_xlsx_sheet(file, is_calculated, texts)
     return found
 
 
-def _of_xlsx_sheet(file: IO[bytes], is_calculated: bool) -> Flaws:
+def _shared_texts(archive: ZipFile, names: dict[str, str]) -> dict[str, str]:
+    """Return the shared texts with escapes, as `_text_of` reads them, by their numbers."""
+    data = archive.read(names["xl/sharedstrings.xml"]) if "xl/sharedstrings.xml" in names else b""
+    if b"_x" not in data:
+        return {}
+    items = [each for each in ElementTree.fromstring(data) if _local(each.tag) == "si"]
+    return {str(n): text for n, each in enumerate(items) if (text := _text_of(each)) is not None}
+
+
+def _text_of(element: ElementTree.Element) -> str | None:
+    """Return the text of an element that may have escapes, else None.
+
+    An escape stands for what XML does not allow, or for the _ of a text that looks like one. Others, such as
+    _x0020_, are texts of writers that escape nothing; the library reads them as characters.
+    """
+    parts = [each for child in element for each in ([child] if _local(child.tag) == "t" else child)]
+    texts = [
+        text if each.get(_PRESERVED[0]) == _PRESERVED[1] else text.strip(" \t\r\n")
+        for each in parts
+        if _local(each.tag) == "t" and (text := each.text)
+    ]
+    return _unescaped("".join(texts))
+
+
+def _unescaped(text: str) -> str | None:
+    return _ESCAPED.sub(_character, text) if "_x" in text else None
+
+
+def _character(found: re.Match[str]) -> str:
+    code = int(found[1], 16)
+    return chr(code) if code < ord(" ") or code in (ord("_"), 0xFFFE, 0xFFFF) else found[0]
+
+
+def _of_xlsx_sheet(file: IO[bytes], is_calculated: bool, texts: Mapping[str, str]) -> Flaws:
     flaws, row = Flaws(), -1
     for _, each in ElementTree.iterparse(file):
         if (tag := _local(each.tag)) == "row":
@@ -123,7 +165,7 @@ def _of_xlsx_sheet(file: IO[bytes], is_calculated: bool) -> Flaws:
                 name = cell.get("r")
                 row, column = (row, column + 1) if name is None else _position(name)
                 if len(cell):  # else it has a format only
-                    flaws.add(row, column, _held_in_xlsx(cell, is_calculated))
+                    flaws.add(row, column, _held_in_xlsx(cell, is_calculated, texts))
             each.clear()
         elif tag == "mergeCell":
             first, _, last = each.get("ref", "").partition(":")
@@ -134,20 +176,23 @@ def _of_xlsx_sheet(file: IO[bytes], is_calculated: bool) -> Flaws:
     return flaws
 
 
-def _held_in_xlsx(cell: ElementTree.Element, is_calculated: bool) -> str | Wrong | None:
+def _held_in_xlsx(
+    cell: ElementTree.Element, is_calculated: bool, texts: Mapping[str, str]
+) -> str | Wrong | None:
     parts = {_local(part.tag): part.text for part in cell}
     kind, value = cell.get("t"), parts.get("v")
     if kind == "e":
         return Wrong(value or "an error value")
-    if kind == "inlineStr" and len(cell[0]) == 1 and _ESCAPED.search(text := cell[0][0].text or ""):
-        # The library reads those of the first 256 characters only.
-        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
     if "f" not in parts:
-        return None
+        if kind == "inlineStr":
+            return next((_text_of(part) for part in cell if _local(part.tag) == "is"), None)
+        return texts.get(value or "") if kind == "s" else None
     # The value of a text may be empty.
     if not value and not (kind == "str" and "v" in parts):
         return Wrong("a formula without a value")
-    return None if is_calculated else Wrong("a formula that was never calculated")
+    if not is_calculated:
+        return Wrong("a formula that was never calculated")
+    return _unescaped(value or "") if kind == "str" else None
 
 
 def _position(name: str) -> tuple[int, int]:
@@ -206,6 +251,9 @@ def _wrong_of_ods(cell: ElementTree.Element, given: dict[str, str]) -> Wrong | N
         return Wrong("".join(cell.itertext()) or "an error value")
     if "value-type" not in given:
         return Wrong("a formula without a value")
+    # So LibreOffice writes a boolean that it read from another format.
+    if (formula := given.get("formula", "")).endswith(("=TRUE()", "=FALSE()")):
+        return Wrong(formula.rpartition("=")[2].removesuffix("()"))
     # The library leaves them out of a text.
     if any(_local(part.tag) in ("tab", "line-break") for part in cell.iter()):
         return Wrong("a tab or a break in a line, which is not read from .ods")

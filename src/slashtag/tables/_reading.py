@@ -64,7 +64,10 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if isinstance(found := _text(cell, ""), Wrong):
                 raise InvalidRequestError(f"{self._place(line, n, '')}: {found.what} as the name of a column")
         # Spreadsheets change blanks and capitals.
-        return [_name(cell) for cell in cells]
+        names = [_name(cell) for cell in cells]
+        if twice := sorted({name for name in names if name and names.count(name) > 1}):
+            raise InvalidRequestError(f"{self.where}: the column {', '.join(twice)} is there twice")
+        return names
 
     @cached_property
     def columns(self) -> list[str]:
@@ -72,10 +75,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Raises InvalidRequestError for a name that is there twice.
         """
-        names = [name for name in self._header if name]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise InvalidRequestError(f"{self.where}: the column {', '.join(twice)} is there twice")
-        return names
+        return [name for name in self._header if name]
 
     def rows(self, used: Collection[str] | None = None) -> list[tuple[int, dict[str, str]]]:
         """Return each row as the number of its line and its cells of text; of `used` columns only, if given.
@@ -102,7 +102,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     wrong.append(f"{self._place(line, n, name)}: {what}")
                 elif name:
                     row[name] = found
-                elif found:
+                elif found and (used is None or n >= len(names)):
                     wrong.append(f"{self._place(line, n, name)}: a cell in no column that has a name")
             rows.append((line, row))
         if wrong:
@@ -126,13 +126,13 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def read_table(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Return the names of the columns of a file, in lower case, and each row as its line and cells of text.
 
-    Empty rows are left out. The content tells the format: CSV with commas, semicolons or tabs, in UTF-8 or, with
-    a byte order mark, UTF-16; JSON, JSON Lines, Parquet; or a workbook (.xlsx, .xlsm, .ods) with one visible
-    sheet. Lines of CSV before the header that begin with # are comments.
+    Empty rows are left out. The content tells the format: CSV with commas, semicolons or tabs, in UTF-8 or,
+    with a byte order mark, UTF-16; JSON, JSON Lines, Parquet; or a workbook (.xlsx, .xlsm, .ods) with one
+    visible sheet. Lines of CSV before the header that begin with # are comments.
 
     A cell holds text or a whole number; dates and times are in columns such as created_at only. Raises
-    InvalidRequestError for other files, for another cell, which it names, and for rows with more or fewer cells
-    than there are columns.
+    InvalidRequestError for other files, for another cell, which it names, and for rows with more or fewer
+    cells than there are columns.
     """
     table = load_table(path)
     return table.columns, table.rows()

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, BinaryIO, Literal, Protocol
+from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -30,7 +31,7 @@ MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
 _FIRST_DAY = date(1900, 3, 1)
 _FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss"}
 _WIDTHS = {"text": 32, "timestamp": 19}
-_ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x.{4}_)|\A<(?=r>)", re.DOTALL)
+_ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9a-fA-F]{4}_)")
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
@@ -148,7 +149,7 @@ class XlsxWriter:
         options = {"constant_memory": True, "tmpdir": self._folder.name}
         self._book: Any = xlsxwriter.Workbook(file, options)
         self._sheet = self._book.add_worksheet()
-        # Its own leaves out escapes that overlap, and writes a text from <r> to </r> as markup.
+        # Its own misses escapes that overlap, and then takes a text from <r> to </r> for markup.
         self._sheet._escape_control_characters = _escaped
         self._names = table.names
         self._rows = 0
@@ -203,7 +204,10 @@ def _is_inexact(value: Any) -> bool:
 
 def _escaped(text: str) -> str:
     """Return a text as workbooks hold it: _xHHHH_ is a character, and _x005F_ the _ of such a text itself."""
-    return _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+    text = _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+    if text.startswith("<r>") and text.endswith("</r>"):
+        return f'<r><t xml:space="preserve">{escape(text)}</t></r>'
+    return text
 
 
 def _extra(extra: str, name: str) -> Any:
