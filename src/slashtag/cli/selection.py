@@ -159,7 +159,7 @@ class SelectionOptions:
             found = [each for each in found if each.key]
         else:
             where = "--keys-file"
-            found = _keys_of(load_table(self.keys_file, f"{where} {self.keys_file.name}"))
+            found = _keys_of(load_table(self.keys_file, where))
         if not found:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
@@ -181,8 +181,8 @@ def _keys_of(table: LoadedTable) -> list[GivenKey]:
     if is_list:
         table = table.as_list("slashtag")
     elif columns and "slashtag" not in columns:
-        told = f"its columns are {', '.join(columns)}"
-        raise InvalidRequestError(f"{table.where} is no list, and has no column slashtag: {told}")
+        told = f"has no column slashtag, but {','.join(columns)!r}"
+        raise InvalidRequestError(f"{table.where} is no list, and {told}")
     found: list[GivenKey] = []
     for line, row in table.rows({"slashtag", "id"}):
         key, given_id = row["slashtag"].strip(), row.get("id", "")
