@@ -190,7 +190,7 @@ def _keys_of(table: LoadedTable) -> list[GivenKey]:
             told = "comments stand before the first slashtag only"
             raise InvalidRequestError(f"{table.where}, line {line}: {key!r}: {told}")
         if key:
-            is_number = given_id.isascii() and given_id.isdecimal()
+            is_number = given_id.isascii() and given_id.isdecimal() and len(given_id) < 20
             found.append(GivenKey(key, int(given_id) if is_number else None))
         elif not is_list:
             raise InvalidRequestError(f"{table.where}, line {line}: a row without a slashtag")
