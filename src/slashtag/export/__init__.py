@@ -1,6 +1,5 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
-# Tables were a part of this package: their names can be imported from here too.
 from ..tables import FORMATS as FORMATS
 from ..tables import VOLATILE as VOLATILE
 from ..tables import AtomicFile as AtomicFile
@@ -34,3 +33,25 @@ from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
 from ._links import Links as Links
 from ._links import names_of_tags as names_of_tags
+
+#: Names of `slashtag.tables` can be imported from here too, where they were before.
+__all__ = [
+    "NAMED_URLS",
+    "TAGS",
+    "URLS",
+    "By",
+    "Links",
+    "Summary",
+    "clicks_rows",
+    "clicks_table",
+    "dimension_rows",
+    "dimensions_table",
+    "export_clicks",
+    "export_tags",
+    "export_urls",
+    "hourly_clicks",
+    "named_url_row",
+    "names_of_tags",
+    "tag_row",
+    "url_row",
+]
