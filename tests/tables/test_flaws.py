@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+from random import Random
 
 import pytest
 from openpyxl import Workbook
 from openpyxl.styles import Font
 
 from slashtag import InvalidRequestError
-from slashtag.tables import load_table
+from slashtag.tables import LoadedTable, load_table
+from slashtag.tables._flaws import Wrong
+from slashtag.tables._reading import _text as as_text
 
 from .workbooks import ods, ods_row, row, text, xlsx
 
@@ -189,6 +194,37 @@ def test_covered_cells_of_ods_are_errors() -> None:
     covered = "<table:covered-table-cell/>"
     with pytest.raises(InvalidRequestError, match="B3"):
         read(ods(ods_row(*HEAD) + ods_row("k0", "https://x.example") + ods_row("k1", covered, "")))
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "ods", "xls"])
+def test_a_workbook_that_libreoffice_saved_is_the_same_in_each_format(ending: str) -> None:
+    path = Path(__file__).parent / f"made_by_libreoffice.{ending}"
+    table = load_table(path)
+    with pytest.raises(InvalidRequestError, match="sheet 'Links', cell B3") as raised:
+        table.rows()
+    assert "and 4 more" in str(raised.value)
+    held = {line: cells[2 if line == 11 else 0 if line == 8 else 1] for line, cells in table.lines}
+    wrong = [line for line, cell in held.items() if isinstance(as_text(cell, "slashtag"), Wrong)]
+    assert wrong == [3, 4, 5, 6, 7, 8, 11]
+    assert (held[3], held[4], held[9], held[12]) == (Wrong("#N/A"), Wrong("#DIV/0!"), "k0", "last")
+    whole = LoadedTable(where="x", lines=[table.lines[0], table.lines[1]])
+    (cells,) = [cells for _, cells in whole.rows()]
+    assert cells.pop("created_at") == "2024-01-02T03:04:05"
+    assert list(cells.values()) == ["7", "007", "https://a.example/?q=Due_x0020_Date&ü=€😀"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_workbook_is_read_or_refused(seed: int) -> None:
+    data = bytearray(
+        (Path(__file__).parent / f"made_by_libreoffice.{['xls', 'ods', 'xlsx'][seed % 3]}").read_bytes()
+    )
+    random = Random(seed)
+    for _ in range(random.randint(1, 6)):
+        data[random.randrange(len(data))] = random.randrange(256)
+    if seed % 5 == 0:
+        del data[random.randrange(len(data)) :]
+    with suppress(InvalidRequestError):
+        load_table(io.BytesIO(bytes(data)), "x").rows({"id"})
 
 
 @pytest.mark.parametrize(

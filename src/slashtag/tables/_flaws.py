@@ -25,9 +25,6 @@ ERRORS = {
 MOST_CELLS, SPARSEST = 4_000_000, 16
 
 
-_NOT_READ = ", whose error values cannot be told from empty cells; save it as .xlsx"
-
-
 class Wrong(msgspec.Struct, frozen=True):
     """Cell that holds neither a text nor a whole number; `what` it is, in words."""
 
@@ -76,21 +73,18 @@ class Flaws(msgspec.Struct):
                     yield row, column, held
 
 
-def find_flaws(data: bytes) -> dict[str, Flaws]:
-    """Return what is found in each sheet of a workbook, by its name.
+def flaws_of_xml(data: bytes) -> dict[str, Flaws]:
+    """Return what is found in each sheet of an archive of XML, by its name.
 
-    Raises InvalidRequestError for formats whose flaws cannot be found, and as `Flaws.check` does.
+    Raises InvalidRequestError for another archive, whose flaws cannot be found.
     """
-    if not data.startswith(b"PK"):
-        raise InvalidRequestError(f"is an old or encrypted workbook{_NOT_READ}")
     archive = ZipFile(io.BytesIO(data))
     names = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
     if "xl/workbook.bin" in names:
-        raise InvalidRequestError(f"is a binary workbook{_NOT_READ}")
-    found = _of_ods(archive) if "content.xml" in names else _of_xlsx(archive, names)
-    for name, flaws in found.items():
-        flaws.check(name)
-    return found
+        raise InvalidRequestError(
+            "is a binary workbook (.xlsb), whose error values are not told from empty cells; save it as .xlsx"
+        )
+    return _of_ods(archive) if "content.xml" in names else _of_xlsx(archive, names)
 
 
 def _local(name: str) -> str:

@@ -62,7 +62,8 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         line, cells = self.lines[0]
         for n, cell in enumerate(cells):
             if isinstance(found := _text(cell, ""), Wrong):
-                raise InvalidRequestError(f"{self._place(line, n, '')}: {found.what} as the name of a column")
+                told = f"{self._place(line, n, '')}: {found.what} as the name of a column"
+                raise InvalidRequestError(f"{self._prefix}{told}")
         # Spreadsheets change blanks and capitals.
         names = [_name(cell) for cell in cells]
         if twice := sorted({name for name in names if name and names.count(name) > 1}):
@@ -107,28 +108,30 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             rows.append((line, row))
         if wrong:
             more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-            raise InvalidRequestError(
-                f"{'; '.join(wrong[:_SHOWN])}{more}; a cell must hold text or a whole number"
-            )
+            told = f"{'; '.join(wrong[:_SHOWN])}{more}; a cell must hold text or a whole number"
+            raise InvalidRequestError(f"{self._prefix}{told}")
         return rows
 
     def as_list(self, name: str) -> "LoadedTable":
         """Return the same lines without a header, as a table of one column."""
         return msgspec.structs.replace(self, lines=[(0, [name]), *self.lines], is_named=True)
 
+    @property
+    def _prefix(self) -> str:
+        return f"{self.where}, " + ("" if self.sheet is None else f"sheet {self.sheet!r}, ")
+
     def _place(self, line: int, n: int, name: str) -> str:
-        under = f" ({name})" if name else ""
         if self.sheet is not None:
-            return f"{self.where}, sheet {self.sheet!r}, cell {cell_name(line, n)}{under}"
-        return f"{self.where}, line {line}, " + (f"column {name}" if name else f"cell {n + 1}")
+            return f"cell {cell_name(line, n)}" + (f" ({name})" if name else "")
+        return f"line {line}, " + (f"column {name}" if name else f"cell {n + 1}")
 
 
 def read_table(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Return the names of the columns of a file, in lower case, and each row as its line and cells of text.
 
     Empty rows are left out. The content tells the format: CSV with commas, semicolons or tabs, in UTF-8 or,
-    with a byte order mark, UTF-16; JSON, JSON Lines, Parquet; or a workbook (.xlsx, .xlsm, .ods) with one
-    visible sheet. Lines of CSV before the header that begin with # are comments.
+    with a byte order mark, UTF-16; JSON, JSON Lines, Parquet; or a workbook with one visible sheet (.xlsx,
+    .xlsm, .ods, .xls). Lines of CSV before the header that begin with # are comments.
 
     A cell holds text or a whole number; dates and times are in columns such as created_at only. Raises
     InvalidRequestError for other files, for another cell, which it names, and for rows with more or fewer

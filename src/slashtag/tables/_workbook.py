@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from .. import InvalidRequestError
-from ._flaws import Flaws, find_flaws
+from ._flaws import Flaws, flaws_of_xml
+from ._xls import flaws_of_xls
 
 
 def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]]:
@@ -18,7 +19,9 @@ def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]
     """
     library: Any = import_module("python_calamine")
     # Before the library holds every cell of a sheet between its first and its last.
-    flaws = find_flaws(data)
+    flaws = flaws_of_xml(data) if data.startswith(b"PK") else flaws_of_xls(data)
+    for name, found_there in flaws.items():
+        found_there.check(name)
     try:
         book = library.load_workbook(io.BytesIO(data))
         found = [

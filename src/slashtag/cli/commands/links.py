@@ -118,7 +118,7 @@ class BulkOptions:
         exists=True,
         dir_okay=False,
         metavar="FILE",
-        help=f"Changes: a CSV file or workbook with some of the columns {', '.join(COLUMNS)}; or an edited copy "
+        help=f"Changes: a CSV file or workbook with columns of {', '.join(COLUMNS)}; or an edited copy "
         "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
     )
     dry_run: bool = _bulk(False, "--dry-run", help="Show what would change, and change nothing.")
