@@ -85,7 +85,6 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         cells without a column.
         """
         names, least = self._header, max((n for n, name in enumerate(self._header, 1) if name), default=0)
-        is_used = [bool(name) and (used is None or name in used) for name in names]
         rows: list[tuple[int, dict[str, str]]] = []
         wrong: list[str] = []
         for line, cells in self.lines[1:]:
@@ -94,16 +93,16 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 raise InvalidRequestError(f"{self.where}, line {line}: {numbers}")
             row: dict[str, str] = {}
             for n, cell in enumerate(cells):
-                name = names[n] if n < len(names) else ""
-                if name and not is_used[n]:
+                if n < len(names) and used is not None and names[n] not in used:
                     continue
+                name = names[n] if n < len(names) else ""
                 found = _text(cell, name)
                 if isinstance(found, Wrong):
                     what = "not shown" if name == "password" else found.what
                     wrong.append(f"{self._place(line, n, name)}: {what}")
                 elif name:
                     row[name] = found
-                elif found and (used is None or n >= len(names)):
+                elif found:
                     wrong.append(f"{self._place(line, n, name)}: a cell in no column that has a name")
             rows.append((line, row))
         if wrong:

@@ -60,7 +60,8 @@ def _of_sheet(stream: bytes, begin: int) -> Flaws:
             elif kind == _FORMULA and stream[at + 12 : at + 14] == b"\xff\xff" and stream[at + 6] == 2:
                 error = stream[at + 8]
             wrong = None if error is None else Wrong(_ERRORS.get(error, "an error value"))
-            flaws.add(*unpack_from("<2H", stream, at), wrong)
+            row, column = unpack_from("<2H", stream, at)
+            flaws.add(row, column, wrong)
     return flaws
 
 
@@ -113,7 +114,7 @@ def _streams(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _chain(following: list[int], first: int) -> list[int]:
-    """Return the numbers of the sectors that follow each other; raises ValueError where they go in a circle."""
+    """Return the numbers of a chain of sectors; raises ValueError where it goes in a circle."""
     found: list[int] = []
     while first < _NO_SECTOR:
         found.append(first)
