@@ -67,7 +67,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         # Spreadsheets change blanks and capitals.
         names = [_name(cell) for cell in cells]
         if twice := sorted({name for name in names if name and names.count(name) > 1}):
-            raise InvalidRequestError(f"{self.where}: the column {', '.join(twice)} is there twice")
+            raise InvalidRequestError(f"{self.where}: a column is there twice: {', '.join(twice)}")
         return names
 
     @cached_property

@@ -14,8 +14,16 @@ _SHEET, _BEGIN, _END, _ENCRYPTED, _MERGED = 0x0085, 0x0809, 0x000A, 0x002F, 0x00
 #: Records of one cell, of which these two may hold an error; of several cells.
 _ERROR, _FORMULA, _CELLS = 0x0205, 0x0006, {0x0203, 0x027E, 0x00FD, 0x0204, 0x00D6}
 _SEVERAL = 0x00BD
-_ERRORS = {0x00: "#NULL!", 0x07: "#DIV/0!", 0x0F: "#VALUE!", 0x17: "#REF!", 0x1D: "#NAME?", 0x24: "#NUM!"}
-_ERRORS |= {0x2A: "#N/A", 0x2B: "#GETTING_DATA"}
+_ERRORS = {
+    0x00: "#NULL!",
+    0x07: "#DIV/0!",
+    0x0F: "#VALUE!",
+    0x17: "#REF!",
+    0x1D: "#NAME?",
+    0x24: "#NUM!",
+    0x2A: "#N/A",
+    0x2B: "#GETTING_DATA",
+}
 #: Numbers of sectors from here on say that none follows.
 _NO_SECTOR = 0xFFFFFFFA
 
