@@ -15,7 +15,17 @@ from mypy import api
 
 import slashtag
 
-PUBLIC_MODULES = {"bulk_update", "cli", "dask", "dlt", "export", "pytest_plugin", "report", "sandbox"}
+PUBLIC_MODULES = {
+    "bulk_update",
+    "cli",
+    "dask",
+    "dlt",
+    "export",
+    "pytest_plugin",
+    "report",
+    "sandbox",
+    "tables",
+}
 
 #: Every public name. A name that is added, renamed or removed is a change for users: note it in CHANGELOG.md.
 PUBLIC_NAMES = """

@@ -14,7 +14,8 @@ from msgspec.structs import astuple, replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl
 from .._internal import find_problems, many
-from ..export import VOLATILE, names_of_tags, read_table
+from ..export import names_of_tags
+from ..tables import VOLATILE, read_table
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome
 
 #: Columns of a file of changes, those of a listing that cannot be changed, and those that do not count.

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
 from .._internal import in_thread
-from ..export import URLS, Table, open_table
+from ..export import URLS
+from ..tables import Table, open_table
 from ._changes import ChangeRow, Difference, LinkIndex, PlannedRow, checked, completed, plan, read_sheet
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 

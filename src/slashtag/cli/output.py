@@ -22,7 +22,7 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
-from ..export import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
+from ..tables import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
 from .stderr import one_line
 
 _option = partial(Option, rich_help_panel="The output")

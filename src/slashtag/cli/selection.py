@@ -1,6 +1,5 @@
 """The options that say which days and links a command is about."""
 
-import csv
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -12,6 +11,8 @@ from typer import Argument, Option
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
 from .._internal import check_slashtag, did_you_mean, optional
+from ..export import NAMED_URLS
+from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
 
 TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
@@ -65,6 +66,13 @@ def _text(start: date, end: date) -> str:
     return " to ".join(dict.fromkeys(texts))
 
 
+class GivenKey(NamedTuple):
+    """Slashtag or short URL as given, and the id of its link where a file has it beside."""
+
+    key: str
+    id: int | None = None
+
+
 class Selected(NamedTuple):
     """Links, or slashtags that were not looked up, or tags; where both are None, all links of the account."""
 
@@ -86,12 +94,11 @@ class SelectionOptions:
 
     default_is_all: ClassVar = False
     keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
-    keys_file: typer.FileText | None = _option(
+    keys_file: typer.FileBinaryRead | None = _option(
         None,
         metavar="FILE",
         lazy=False,
-        encoding="utf-8-sig",
-        help="Slashtags from a file, one a line, or a CSV file with that column; - reads stdin.",
+        help="Slashtags from a file, one a line, or a table with that column; - reads stdin.",
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
@@ -108,8 +115,9 @@ class SelectionOptions:
             raise InvalidRequestError(
                 f"exactly one of --keys, --keys-file, --tag and --all says which links{question}"
             )
-        #: Slashtags and short URLs as given, read and checked before anything is sent or written.
-        self.slashtags = [] if self.tag or self.all_links else self._slashtags()
+        #: What is given, read and checked before anything is sent or written; its slashtags and short URLs.
+        self.given = [] if self.tag or self.all_links else self._given()
+        self.slashtags = [each.key for each in self.given]
 
     def require_tags(self, run: Run) -> None:
         """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
@@ -141,30 +149,49 @@ class SelectionOptions:
             raise typer.Exit(SOME_FAILED)
         return Selected([link for link in found.values() if link is not None])
 
-    def _slashtags(self) -> list[str]:
+    def _given(self) -> list[GivenKey]:
         """Return what is given; raises InvalidRequestError for what statistics cannot name."""
         if self.keys_file is None:
-            where, found = "--keys", (self.keys or "").split(",")
+            where, found = "--keys", [GivenKey(key.strip()) for key in (self.keys or "").split(",")]
+            found = [each for each in found if each.key]
         else:
             where = "--keys-file"
-            try:
-                found = [line for line in self.keys_file if not line.lstrip().startswith("#")]
-            except UnicodeDecodeError:
-                raise InvalidRequestError(f"{where} is not UTF-8 text; save a workbook as .csv") from None
-        found = [key for text in found if (key := text.strip())]
-        columns = found[0].lower().split(",") if self.keys_file is not None and found else []
-        if "slashtag" in columns:
-            at, lines = columns.index("slashtag"), found[1:]
-            found = lines if len(columns) == 1 else [row[at] for row in csv.reader(lines) if row[at:]]
+            found = _keys_of(load_table(self.keys_file, where))
         if not found:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
-        for key in found:
+        for key, _ in found:
             if "://" not in key:
                 check_slashtag(key)
             elif self.no_check:
                 raise InvalidRequestError(f"{key!r} is a short URL, whose slashtag is looked up")
         return found
+
+
+def _keys_of(table: LoadedTable) -> list[GivenKey]:
+    """Return the slashtags of a table with that column, or of a list without a header, one a line.
+
+    Raises InvalidRequestError for other tables, and for rows of a table without a slashtag.
+    """
+    columns = table.columns
+    is_list = len(columns) == 1 and not table.is_named and columns[0] not in NAMED_URLS.names
+    if is_list:
+        table = table.as_list("slashtag")
+    elif columns and "slashtag" not in columns:
+        told = f"has no column slashtag, but {','.join(columns)!r}"
+        raise InvalidRequestError(f"{table.where} is no list, and {told}")
+    found: list[GivenKey] = []
+    for line, row in table.rows({"slashtag", "id"}):
+        key, given_id = row["slashtag"].strip(), row.get("id", "")
+        if is_list and key.startswith("#"):
+            told = "comments stand before the first slashtag only"
+            raise InvalidRequestError(f"{table.where}, line {line}: {key!r}: {told}")
+        if key:
+            is_number = given_id.isascii() and given_id.isdecimal() and len(given_id) < 20
+            found.append(GivenKey(key, int(given_id) if is_number else None))
+        elif not is_list:
+            raise InvalidRequestError(f"{table.where}, line {line}: a row without a slashtag")
+    return found
 
 
 @dataclass

@@ -18,7 +18,7 @@ from typer import Option
 
 from .. import ConfigurationError
 from .._internal import did_you_mean, parse_base_url, strip_invisible
-from ..export import AtomicFile
+from ..tables import AtomicFile
 
 if sys.platform != "win32":
     import pwd

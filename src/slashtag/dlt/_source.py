@@ -16,7 +16,8 @@ from anyio.from_thread import start_blocking_portal
 
 from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError, parse_zone
 from .._internal import remove_journal
-from ..export import TAGS, URLS, Links, arrow_table, tag_row, url_row
+from ..export import TAGS, URLS, Links, tag_row, url_row
+from ..tables import arrow_table
 from ._incremental import ClicksTable, Listed, Monitor, ReadListed, Series
 
 T = TypeVar("T")

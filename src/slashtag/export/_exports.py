@@ -27,8 +27,8 @@ from .. import (
     parse_zone,
 )
 from .._internal import WorkerPool, has_journal, in_thread, optional
+from ..tables import BATCH, Column, Row, Table, Writer
 from ._links import Links, links_of_tags, names_of_tags
-from ._writers import BATCH, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
 #: The longest span of hours, in days, and the most requests that are prepared at once.

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import DateRange, ExportError, InvalidRequestError, RangeStats
-from ..export import AtomicFile
+from ..tables import AtomicFile
 from . import _format as fmt
 from ._branding import Branding
 

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typer import Option
 
 from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
-from ...export import Column, Table
+from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
 

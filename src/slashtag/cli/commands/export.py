@@ -19,18 +19,14 @@ from ...export import (
     NAMED_URLS,
     TAGS,
     By,
-    Column,
-    RowDifference,
     Summary,
-    Table,
-    Writer,
     clicks_table,
-    compare_files,
     dimensions_table,
     export_clicks,
     export_tags,
     export_urls,
 )
+from ...tables import Column, RowDifference, Table, Writer, compare_files
 from ..output import OutputOptions
 from ..run import MAX_FAILURES, Run, command
 from ..selection import PeriodArguments, SelectionOptions, note_of_shared

@@ -15,7 +15,8 @@ from typer import Argument, Option
 from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
-from ...export import NAMED_URLS, TAGS, Column, Table, named_url_row, names_of_tags, tag_row
+from ...export import NAMED_URLS, TAGS, named_url_row, names_of_tags, tag_row
+from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
 
@@ -115,7 +116,7 @@ class BulkOptions:
         exists=True,
         dir_okay=False,
         metavar="FILE",
-        help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
+        help=f"Changes: a CSV file or workbook with columns of {', '.join(COLUMNS)}; or an edited copy "
         "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
     )
     dry_run: bool = _bulk(False, "--dry-run", help="Show what would change, and change nothing.")

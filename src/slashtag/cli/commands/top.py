@@ -17,7 +17,8 @@ from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import many
-from ...export import Column, Links, Row, Table
+from ...export import Links
+from ...tables import Column, Row, Table
 from ..output import OutputOptions, percent
 from ..run import Run, command
 from ..selection import PeriodArguments, SelectionOrAllOptions, note_of_shared
