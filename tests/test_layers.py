@@ -35,6 +35,7 @@ LEVELS = [
     {"_session"},
     {"_public", "_internal"},
     {"__init__"},
+    {"_shared_slashtags"},
     {"export", "pytest_plugin"},
     {"bulk_update", "report", "dask", "dlt"},
     {"cli"},
@@ -44,7 +45,7 @@ LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 UNITS = {*LEVEL_OF, "sandbox"}
 SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
 # Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
-SATELLITES = {"bulk_update", "cli", "dask", "dlt", "export", "report"}
+SATELLITES = {"_shared_slashtags", "bulk_update", "cli", "dask", "dlt", "export", "report"}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
 HEAVY |= {"pydantic_core"}
 IMPURE = {

@@ -16,7 +16,8 @@ from anyio.from_thread import start_blocking_portal
 
 from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError, parse_zone
 from .._internal import remove_journal
-from ..export import TAGS, URLS, Links, arrow_table, tag_row, url_row
+from .._shared_slashtags import Links
+from ..export import TAGS, URLS, arrow_table, tag_row, url_row
 from ._incremental import ClicksTable, Listed, Monitor, ReadListed, Series
 
 T = TypeVar("T")

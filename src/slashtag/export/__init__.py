@@ -1,5 +1,6 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
+from .._shared_slashtags import names_of_tags as names_of_tags
 from ._exports import NAMED_URLS as NAMED_URLS
 from ._exports import TAGS as TAGS
 from ._exports import URLS as URLS
@@ -16,8 +17,6 @@ from ._exports import hourly_clicks as hourly_clicks
 from ._exports import named_url_row as named_url_row
 from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
-from ._links import Links as Links
-from ._links import names_of_tags as names_of_tags
 from ._reading import VOLATILE as VOLATILE
 from ._reading import RowDifference as RowDifference
 from ._reading import compare_files as compare_files

@@ -23,7 +23,8 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Column, Links, Table, hourly_clicks, names_of_tags
+from ..._shared_slashtags import Links
+from ...export import Column, Table, hourly_clicks, names_of_tags
 from ..output import OutputOptions, draw, labels, percent
 from ..run import Run, command
 from ..selection import PeriodArguments, Selected, SelectionOptions
