@@ -16,6 +16,7 @@ from ._core.batches import check_slashtag as check_slashtag
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
+from ._files import check_local_path as check_local_path
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal

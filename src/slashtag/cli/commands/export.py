@@ -37,7 +37,6 @@ from ..selection import PeriodArguments, SelectionOptions, note_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
-File = partial(Argument, exists=True, dir_okay=False)
 DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
 _option = partial(Option, rich_help_panel="The output")
 
@@ -132,8 +131,8 @@ async def _export(
 @command
 def diff(
     output: OutputOptions,
-    old: Path = File(metavar="OLD", help="The earlier file."),
-    new: Path = File(metavar="NEW", help="The later file."),
+    old: Path = Argument(metavar="OLD", help="The earlier file."),
+    new: Path = Argument(metavar="NEW", help="The later file."),
 ) -> None:
     """Show which rows of two listings or two exports were added, are gone or changed.
 
