@@ -207,9 +207,10 @@ def _bind(state: dict[str, Any], session: AsyncSession) -> None:
     read from it; the apisecret may be replaced. Raises ConfigurationError for another account, and for a
     destination of a newer version.
     """
-    if (format := state.setdefault("format", FORMAT)) != FORMAT:
-        problem = f"the destination was loaded by another version of slashtag (format {format}, not {FORMAT})"
+    if (format := state.get("format", FORMAT)) > FORMAT:
+        problem = f"the destination was loaded by a newer version of slashtag (format {format}, not {FORMAT})"
         raise ConfigurationError(f"{problem}: update slashtag, or use another dataset")
+    state["format"] = FORMAT
     account = state.setdefault("account", {"salt": secrets.token_hex(16)})
     key = account_key(session, account["salt"]).hex()
     # A destination of a version without keys is bound by its next load.
