@@ -69,9 +69,7 @@ def test_the_truth_lies_within_the_bounds_and_the_least_never_add_up_to_more_tha
     assert min(left.values()) >= 0
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.sets(st.sampled_from("abc"), min_size=1)), max_size=6)
-)
+@given(st.lists(st.tuples(st.integers(0, 5), st.sets(st.sampled_from("abc"), min_size=1)), max_size=6))
 def test_labels_have_at_least_what_is_theirs_alone_and_never_more_than_all_together(
     given: list[tuple[int, set[str]]],
 ) -> None:

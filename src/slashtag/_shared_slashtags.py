@@ -10,10 +10,10 @@ all of them, and no request tells them apart. Only a tag is counted by link. Hen
 | several labels (tags, destinations) have it | count for none of them, as far as they could be another's |
 
 What the total of a tag leaves is its clicks less those of the slashtags that only its links have. A foreign
-slashtag has at most that, and at least that less the clicks of all other foreign ones of the tag: if it is the
-only one, its clicks are known. `Bounds` are such a least and most number. Ranks, shares and sums use the least,
-so that shares add up to at most 100 % and no link takes a place that it may not have; the most is shown
-beside it. Clicks without a tag are the total less those of all tags.
+slashtag has at most that, and at least that less the clicks of all other shared ones of the tag: if it is the
+only one, its clicks are known. `Bounds` are such a least and most number. Ranks, shares and sums use the
+least, so that shares add up to at most 100 % and no link takes a place that it may not have; the most is
+shown beside it. Clicks without a tag are the total less those of all tags.
 """
 
 import logging
@@ -145,10 +145,11 @@ class Links:
     ) -> dict[str, Share]:
         """Return what the selected links of each foreign slashtag may have; nothing if there are none.
 
-        For each tag with foreign slashtags its total and the sum of its other slashtags are requested, and each
-        foreign slashtag alone. `progress` is called with (slashtags done, total). With `on_error` failures are
-        passed on, and the slashtags are left out whose bounds are then unknown. A tag with fewer clicks than
-        its links is logged, and counted by `session.metrics.inconsistent`. Raises what `collect` raises.
+        For each tag with foreign slashtags its total and the sum of its other slashtags are requested, and
+        each foreign slashtag alone. `progress` is called with (slashtags done, total). With `on_error`
+        failures are passed on, and the slashtags are left out whose bounds are then unknown. A tag with fewer
+        clicks than its links is logged, and counted by `session.metrics.inconsistent`. Raises what `collect`
+        raises (Statistics for a date or date range).
         """
         foreign = self.foreign
         options: dict[str, Any] = {"timezone": timezone, "on_error": on_error}
@@ -158,7 +159,9 @@ class Links:
             for name in names:
                 tags.setdefault(name, {})[slashtag] = len(names) > 1 or slashtag in foreign
         tags = {name: shared for name, shared in tags.items() if not foreign.isdisjoint(shared)}
-        shared = dict.fromkeys(key for names in tags.values() for key, is_shared in names.items() if is_shared)
+        shared = dict.fromkeys(
+            key for names in tags.values() for key, is_shared in names.items() if is_shared
+        )
         each = session.stats.collect_each(query, keys=self.keys_of(shared), progress=progress, **options)
         alone = {key: stats for key, stats in (await each.to_dict()).items() if not stats.missing}
         found: dict[str, list[Share]] = {}
@@ -168,13 +171,17 @@ class Links:
             of_own = await session.stats.collect(query, keys=own, **options)
             # Last, as clicks may arrive meanwhile: it has all that were counted before.
             of_tag = await session.stats.collect(query, tag=name, **options)
-            of_shared = {key: alone[key] for key, is_shared in slashtags.items() if is_shared and key in alone}
+            of_shared = {
+                key: alone[key] for key, is_shared in slashtags.items() if is_shared and key in alone
+            }
             if of_own.missing or of_tag.missing:
                 unknown.update(of_shared)
                 continue
             if of_own.total > of_tag.total:
                 session.metrics.inconsistent += 1
-                log.warning("tag %r: its links have %d clicks, and itself %d", name, of_own.total, of_tag.total)
+                log.warning(
+                    "tag %r: its links have %d clicks, and itself %d", name, of_own.total, of_tag.total
+                )
             # Links that cannot be requested, or failed, may have what is left.
             are_all = len(of_shared) == sum(slashtags.values()) and not any(
                 self._tags.get(link.tag_id) == name for link in self.uncountable
@@ -211,7 +218,7 @@ def split(
     the tag, which are not counted, may have what is left too.
     """
     stats = [of_tag, of_own, *of_shared.values()]
-    flags = {
+    flags: dict[str, Any] = {
         "reconciles": all(each.reconciles for each in stats),
         "days_complete": all(each.days_complete for each in stats),
     }

@@ -115,8 +115,12 @@ def tagged_account(own: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("by", ["clicks", "growth", "decline"])
-@pytest.mark.parametrize("tags", [["fairs"], ["others"], ["crowded"], ["fairs", "others"], ["crowded", "fairs"]])
-def test_no_link_of_a_tag_has_more_than_the_tag_leaves(cli: Cli, own: Sandbox, tags: list[str], by: str) -> None:
+@pytest.mark.parametrize(
+    "tags", [["fairs"], ["others"], ["crowded"], ["fairs", "others"], ["crowded", "fairs"]]
+)
+def test_no_link_of_a_tag_has_more_than_the_tag_leaves(
+    cli: Cli, own: Sandbox, tags: list[str], by: str
+) -> None:
     tagged_account(own)
     ran = cli("top", "2024-06", "--by", by, *(word for tag in tags for word in ("--tag", tag)))
     assert ran.code == 0
@@ -131,8 +135,14 @@ def test_no_link_of_a_tag_has_more_than_the_tag_leaves(cli: Cli, own: Sandbox, t
         # A link has one more click than those of May.
         name = row["slashtag"]
         true = sum(url.hits - 1 for url in links if url.slashtag == name)
-        assert row["clicks"] <= true <= (row["clicks"] if row["clicks_at_most"] is None else row["clicks_at_most"])
-        others = {url.tag_id for url in own.truth.urls() if url.slashtag == name} - {url.tag_id for url in links}
+        assert (
+            row["clicks"]
+            <= true
+            <= (row["clicks"] if row["clicks_at_most"] is None else row["clicks_at_most"])
+        )
+        others = {url.tag_id for url in own.truth.urls() if url.slashtag == name} - {
+            url.tag_id for url in links
+        }
         assert (row["clicks_at_most"] is None) == (not others)
     if by == "clicks":
         assert [row["clicks"] for row in rows] == sorted((row["clicks"] for row in rows), reverse=True)

@@ -41,7 +41,7 @@ SINCE = ("--since", "2025-09-01")
         ("report", "2024-06", "-o", "report.html", "--logo", "file:///user:pass-word@logo.png"),
         ("diff", f"{URL}.csv", "new.csv"),
         ("diff", "new.csv", f"{URL}.csv"),
-        ("sandbox", "--store", f"sqlite://user:pass-word@x/store"),
+        ("sandbox", "--store", "sqlite://user:pass-word@x/store"),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
@@ -60,7 +60,9 @@ def test_a_url_is_refused_by_name_and_shows_no_password(
     assert not box.requests
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/x", "S3://b", " gs://b/x", "abfss://c@a.net/x", "file:///tmp/x", "s3:/b"])
+@pytest.mark.parametrize(
+    "url", ["s3://bucket/x", "S3://b", " gs://b/x", "abfss://c@a.net/x", "file:///tmp/x", "s3:/b"]
+)
 def test_the_library_refuses_them_too(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     credentials = {"apikey": "k" * 20, "apisecret": "s" * 12}
@@ -74,7 +76,9 @@ def test_the_library_refuses_them_too(url: str, tmp_path: Path, monkeypatch: pyt
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("path", ["C:/x.csv", r"c:\x.csv", "C://x.csv", "/s3://x", "a/b:c/d", "12:/x", "notes: x.csv", "x"])
+@pytest.mark.parametrize(
+    "path", ["C:/x.csv", r"c:\x.csv", "C://x.csv", "/s3://x", "a/b:c/d", "12:/x", "notes: x.csv", "x"]
+)
 def test_other_paths_are_paths(path: str) -> None:
     check_local_path(path)
     check_local_path(Path(path))

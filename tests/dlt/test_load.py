@@ -380,7 +380,14 @@ CLASHING = ("slashtag.duckdb", "Slashtag.duckdb", "slashtag.2024.duckdb", ".SLAS
 @pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "name",
-    [*CLASHING, "2024.slashtag.duckdb", "a\"b'c.duckdb", "main.duckdb", "2024 ünï.duckdb", "slashtag_data.duckdb"],
+    [
+        *CLASHING,
+        "2024.slashtag.duckdb",
+        "a\"b'c.duckdb",
+        "main.duckdb",
+        "2024 ünï.duckdb",
+        "slashtag_data.duckdb",
+    ],
 )
 def test_a_duckdb_file_may_have_any_name(box: Sandbox, clock: Clock, tmp_path: Path, name: str) -> None:
     target = local("duckdb", tmp_path)
@@ -430,7 +437,9 @@ def test_every_table_is_there_from_the_first_load_on(target: Target, links: int)
 
 
 @pytest.mark.parametrize(
-    "target", ["duckdb", pytest.param("postgres", marks=pytest.mark.unmeasured), "sqlite", "filesystem"], indirect=True
+    "target",
+    ["duckdb", pytest.param("postgres", marks=pytest.mark.unmeasured), "sqlite", "filesystem"],
+    indirect=True,
 )
 def test_a_warehouse_is_bound_to_its_account(
     box: Sandbox, clock: Clock, target: Target, tmp_path: Path

@@ -71,7 +71,9 @@ def test_the_queries_of_the_example_answer(box: Sandbox, clock: Clock, target: T
     tags = [tag.name for tag in box.truth.tags()]
     places = [("x", tags[0]), ("x", tags[1]), ("y", tags[0]), ("y", None), ("z", tags[2]), ("z", tags[2])]
     for n, (slashtag, tag) in enumerate(places):
-        link = box.add_url(f"shared-{slashtag}", tag=tag, domain_id=n % 2, destination=f"https://{n}.example/")
+        link = box.add_url(
+            f"shared-{slashtag}", tag=tag, domain_id=n % 2, destination=f"https://{n}.example/"
+        )
         box.add_click(link, datetime.combine(clock.today - 2 * DAY, time(9), UTC), times=n + 200)
     target.load(box, by_tag=True)
     queries = (ROOT / "examples" / "warehouse.sql").read_text("utf-8")

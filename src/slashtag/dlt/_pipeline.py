@@ -90,7 +90,9 @@ def _told_from_database(dataset: str, path: Path) -> str:
     """
     database = next(filter(None, path.name.split(".")), "").lower()
     if database == "information_schema":
-        raise ConfigurationError(f"duckdb cannot have a file called {path.name}: it has a schema of that name")
+        raise ConfigurationError(
+            f"duckdb cannot have a file called {path.name}: it has a schema of that name"
+        )
     # As dlt spells it in the database.
     normalize = NamingConvention().normalize_identifier
     while database in (dataset.lower(), spelt := normalize(dataset), f"{spelt}_staging"):

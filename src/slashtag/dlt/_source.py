@@ -63,9 +63,9 @@ def slashtag_source(
 
     `timezone` is "+HH:MM" or the name of a zone. `session_options` are those of AsyncSession. Raises
     ConfigurationError if the destination holds days of another timezone, account or service, or was loaded by
-    a newer version, or if this machine's clock and the `Date` of the service's answers are more than a day apart, and errors of
-    `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See docs/service.md, List short
-    URLs; Statistics for a date or date range.
+    a newer version, or if this machine's clock and the `Date` of the service's answers are more than a day
+    apart, and errors of `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See
+    docs/service.md, List short URLs; Statistics for a date or date range.
     """
     first_day, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
@@ -215,7 +215,9 @@ def _bind(state: dict[str, Any], session: AsyncSession) -> None:
     key = account_key(session, account["salt"]).hex()
     # A destination of a version without keys is bound by its next load.
     if not hmac.compare_digest(account.setdefault("key", key), key):
-        problem = f"the destination holds clicks of another account than that of this apikey at {session.base_url}"
+        problem = (
+            f"the destination holds clicks of another account than that of this apikey at {session.base_url}"
+        )
         raise ConfigurationError(f"{problem}: use another dataset")
 
 

@@ -149,9 +149,9 @@ async def export_clicks(
     """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
 
     A range that is not over ends with the present day, as it is so far.
-    A slashtag that links without the `tags` have too gets the clicks that the totals of the tags leave for it,
-    by day or label; where that is no single number, what it has at least. Its rows come last. See
-    `Links.shares`.
+
+    A slashtag that links without the `tags` have too gets the clicks that the totals of the tags leave for
+    it, by day or label; where that is no single number, what it has at least. Its rows come last.
 
     Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, which takes
     fewer requests than the order of the listing (see `collect_each`); if an earlier run had them in another

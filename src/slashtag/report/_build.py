@@ -163,7 +163,7 @@ class _Collector:
     async def compare(
         self, best: Mapping[str, RangeStats], shares: Mapping[str, Share], previous: DateRange, links: Links
     ) -> tuple[TopLink, ...]:
-        """Return the best links, and those with a share of a slashtag, with their clicks in the span before."""
+        """Return the best links, and those with a share of a slashtag, compared with the span before."""
         counts = await self.totals(self._session, previous, keys=links.keys_of(best))
         before = {slashtag: Bounds(n, n) for slashtag, n in counts.items()}
         shares = {slashtag: share for slashtag, share in shares.items() if share.most.total}

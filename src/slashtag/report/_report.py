@@ -72,9 +72,9 @@ class Report(Struct, frozen=True, kw_only=True):
 
     `tag` and `destination` (host and path) have clicks by label where there are several, `shared` the
     (dimension, label) of those that may have more: clicks of slashtags that links with another label have too
-    are in none. `hourly` has the clicks of each hour, where asked for. `asked_at` is the time in `zone` before
-    the first request, `requests` their number. Of the slashtags `repeated` have several links in the report, `foreign` others outside it as well;
-    statistics cannot be requested for `uncountable` links.
+    are in none. `hourly` has the clicks of each hour, where asked for. `asked_at` is the time in `zone`
+    before the first request, `requests` their number. Of the slashtags `repeated` have several links in the
+    report, `foreign` others outside it as well; statistics cannot be requested for `uncountable` links.
     """
 
     start: date

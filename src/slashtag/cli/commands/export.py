@@ -37,6 +37,7 @@ from ..selection import PeriodArguments, SelectionOptions, note_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
+File = partial(Argument, exists=True, dir_okay=False)
 DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
 _option = partial(Option, rich_help_panel="The output")
 
@@ -121,7 +122,9 @@ async def _export(
     if summary.shared:
         run.say(note_of_shared(summary.shared))
     if summary.bounded:
-        text = f"of {many(summary.bounded, 'slashtag')} that links without the tag have too, the rows have the"
+        text = (
+            f"of {many(summary.bounded, 'slashtag')} that links without the tag have too, the rows have the"
+        )
         run.warn(f"{text} least clicks; `slashtag top --tag` shows also the most", "incomplete: ")
     # Not if another run may get an answer to what failed.
     if journal is not None and not run.failures:
@@ -131,8 +134,8 @@ async def _export(
 @command
 def diff(
     output: OutputOptions,
-    old: Path = Argument(metavar="OLD", help="The earlier file."),
-    new: Path = Argument(metavar="NEW", help="The later file."),
+    old: Path = File(metavar="OLD", help="The earlier file."),
+    new: Path = File(metavar="NEW", help="The later file."),
 ) -> None:
     """Show which rows of two listings or two exports were added, are gone or changed.
 

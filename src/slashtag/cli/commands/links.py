@@ -114,6 +114,8 @@ class BulkOptions:
     source: Path | None = _bulk(
         None,
         "--from",
+        exists=True,
+        dir_okay=False,
         metavar="FILE",
         help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
         "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",

@@ -94,11 +94,12 @@ async def top(
                 total, places = await now(slashtags), [Place(key, b, a) for key, a, b in places]
             found = [LinkClicks(key, Bounds(n, n), Bounds(m, m)) for key, n, m in places]
             if links.foreign:
-                shares = [
+                shares, earlier = [
                     await links.shares(session, span, timezone=timezone, progress=step) for span in spans
                 ]
                 found += [
-                    LinkClicks(key, *(each[key].total for each in shares), is_shared=True) for key in shares[0]
+                    LinkClicks(key, share.total, earlier[key].total, is_shared=True)
+                    for key, share in shares.items()
                 ]
                 of_tags = await session.stats.collect(queries[0], tags=selected.tags, timezone=timezone)
                 # Less only if the service contradicts itself, which is counted.
@@ -106,14 +107,16 @@ async def top(
     found = [each for each in found if each.may_be_ranked(by)]
     found = sorted(found, key=lambda each: each.rank(by), reverse=True)[:limit]
     is_shared = any(each.is_shared for each in found)
-    output.print(TOP, [each.row(total) for each in found], WIDTHS | ({"clicks_at_most": 0} if is_shared else {}))
+    output.print(
+        TOP, [each.row(total) for each in found], WIDTHS | ({"clicks_at_most": 0} if is_shared else {})
+    )
     run.say(
         f"{resolved.text}, compared with {resolved.text_before}: "
         f"{many(total, 'click')} of {many(len(links.by_slashtag), 'link')}; {run.cost()}"
     )
     if links.uncountable:
         run.warn(f"{many(len(links.uncountable), 'link')} whose slashtag cannot be requested", "left out: ")
-    if shared := links.repeated | links.foreign:
+    if selection.tag and (shared := links.repeated | links.foreign):
         run.say(note_of_shared(len(shared)))
 
 
