@@ -36,7 +36,7 @@ SINCE = ("--since", "2025-09-01")
         ("urls", "update", "--from", "https://user:pass-word@files.example/changes.csv"),
         ("stats", "range", "2024-06", "--all", "-o", f"{URL}.csv"),
         ("top", "2024-06", "-o", f"{URL}.csv"),
-        ("top", "2024-06", "--keys-file", "https://user:pass-word@files.example/keys.txt"),
+        ("top", "2024-06", "--keys-file", "https://user:pass/pass-word@files.example/keys.txt"),
         ("report", "2024-06", "-o", f"{URL}.html"),
         ("report", "2024-06", "-o", "report.html", "--logo", "file:///user:pass-word@logo.png"),
         ("diff", f"{URL}.csv", "new.csv"),

@@ -47,7 +47,7 @@ GO_ON = "run the same command again to go on"
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 #: User and password in a URL that was given for a file.
-_USERINFO = re.compile(r"://[^/\s]*@")
+_USERINFO = re.compile(r"://.*@")
 
 #: What to do, by the name of an error or of what it derives from.
 _ADVICE = {
