@@ -18,6 +18,7 @@ from ._credentials import strip_invisible as strip_invisible
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
+from ._files import check_local_path as check_local_path
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal

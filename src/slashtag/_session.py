@@ -22,6 +22,7 @@ from ._core.windows import RangeEnd
 from ._credentials import Credentials, Proxy, parse_base_url
 from ._errors import ConfigurationError, SessionClosedError
 from ._fanout import Tasks
+from ._files import check_local_path
 from ._resources.stats import Stats
 from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
@@ -125,6 +126,7 @@ class AsyncSession:
             # Imported here: most sessions have no journal and do not need sqlite3.
             from ._journal.journal import Journal
 
+            check_local_path(journal)
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
         admission = Admission(Throttle(self._concurrency, rate, log.info))
         metrics = Metrics(admission)

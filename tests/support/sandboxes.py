@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,11 +42,24 @@ def forget(box: Sandbox) -> None:
 @contextmanager
 def refused_link(box: Sandbox, slashtag: str, status: int) -> Iterator[None]:
     """Answer statistics of a slashtag, and of all requested with it, with an error."""
+    with _refused(box, lambda query: slashtag in query.get("url_keys", "").split(","), status):
+        yield
+
+
+@contextmanager
+def refused_tag(box: Sandbox, tag: str, status: int) -> Iterator[None]:
+    """Answer statistics of a tag with an error."""
+    with _refused(box, lambda query: query.get("tag") == tag, status):
+        yield
+
+
+@contextmanager
+def _refused(box: Sandbox, is_refused: Callable[[Any], bool], status: int) -> Iterator[None]:
     answer = box._service.answer
 
     def refuse(asked: Any, headers: Any) -> Any:
         answered = answer(asked, headers)
-        if slashtag not in asked.query.get("url_keys", "").split(","):
+        if not is_refused(asked.query):
             return answered
         return msgspec.structs.replace(answered, status=status, message="An error.", data=[])
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator
@@ -33,7 +34,7 @@ from .. import (
     TransportError,
     UnknownTagError,
 )
-from .._internal import many
+from .._internal import check_local_path, many
 from .service import Login, SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
@@ -43,6 +44,9 @@ MAX_FAILURES = typer.Option(100, min=0, metavar="N", help="Stop if more requests
 GO_ON = "run the same command again to go on"
 #: Signals at which a command ends as at Ctrl-C; Windows has one of them.
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+#: User and password in a URL that was given for a file.
+_USERINFO = re.compile(r"://.*@")
 
 #: What to do, by the name of an error or of what it derives from.
 _ADVICE = {
@@ -251,7 +255,7 @@ def describe(error: Exception) -> tuple[str, int]:
         # Typer asks pydantic where that is installed, which names the kind of the error first.
         text = format_message().replace("Value error, ", "").rstrip(".")
         command = getattr(getattr(error, "ctx", None), "command_path", "slashtag")
-        return f"{text}; see `{command} --help`", 2
+        return _USERINFO.sub("://***@", f"{text}; see `{command} --help`"), 2
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
         if isinstance(error, NotFoundError) and error.method == "PUT":
@@ -301,6 +305,9 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             defaults: list[Any] = [each.default for each in fields(SessionOptions)]
             run = Run(SessionOptions(*(option.default for option in defaults)))
         with run.running():
+            for value in given.values():
+                if isinstance(value, Path):
+                    check_local_path(value)
             for name, group in groups.items():
                 given[name] = run if group is SessionOptions else make(group)
             if (work := function(**given)) is not None:

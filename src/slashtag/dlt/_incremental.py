@@ -116,6 +116,9 @@ class ClicksTable:
         self._held = self._read_record(session.base_url)
         listed = await read(session)
         self._begin(listed)
+        if self._held is None:
+            # Creates the table, also if there are no links or tags.
+            yield self._table([])
         if self.since > self._today:
             return
         rows: list[tuple[Any, ...]] = []
@@ -180,7 +183,10 @@ class ClicksTable:
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
         values = ("clicks", "deleted" if self.dimensions else "final")
-        return arrow.table(list(zip(*rows, strict=True)), names=[*self.key, *values])
+        types = {"date": arrow.date32(), "month": arrow.date32(), "clicks": arrow.int64()}
+        types |= dict.fromkeys(("final", "deleted"), arrow.bool_())
+        schema = arrow.schema([(name, types.get(name, arrow.string())) for name in (*self.key, *values)])
+        return arrow.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
 
     def _unit(self, day: date) -> date:
         """Return the day, or the first one of its month: clicks of either are recorded."""

@@ -1,5 +1,9 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
+from .._shared_slashtags import Bounds as Bounds
+from .._shared_slashtags import Links as Links
+from .._shared_slashtags import Share as Share
+from .._shared_slashtags import names_of_tags as names_of_tags
 from ..tables import FORMATS as FORMATS
 from ..tables import VOLATILE as VOLATILE
 from ..tables import AtomicFile as AtomicFile
@@ -31,16 +35,16 @@ from ._exports import hourly_clicks as hourly_clicks
 from ._exports import named_url_row as named_url_row
 from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
-from ._links import Links as Links
-from ._links import names_of_tags as names_of_tags
 
 #: Names of `slashtag.tables` can be imported from here too, where they were before.
 __all__ = [
     "NAMED_URLS",
     "TAGS",
     "URLS",
+    "Bounds",
     "By",
     "Links",
+    "Share",
     "Summary",
     "clicks_rows",
     "clicks_table",

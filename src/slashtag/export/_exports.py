@@ -27,8 +27,8 @@ from .. import (
     parse_zone,
 )
 from .._internal import WorkerPool, has_journal, in_thread, optional
+from .._shared_slashtags import Links, links_of_tags, names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
-from ._links import Links, links_of_tags, names_of_tags
 
 By = Literal["slashtag", "tag"]
 #: The longest span of hours, in days, and the most requests that are prepared at once.
@@ -90,13 +90,14 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     `rows` were written; `reconciles` is False where days, or labels of a dimension, were left out or do not
     add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
-    selected or not, whose clicks are in the rows, as the service counts by slashtag. `session.metrics` has
-    the requests.
+    selected or not. Those of `bounded`, which links without the tags have too, are ambiguous: their rows have
+    only the clicks that the selected links have at least. `session.metrics` has the requests.
     """
 
     rows: int
     reconciles: bool = True
     shared: int = 0
+    bounded: int = 0
 
 
 async def _write(writer: Writer, rows: list[Row]) -> int:
@@ -148,6 +149,10 @@ async def export_clicks(
     """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
 
     A range that is not over ends with the present day, as it is so far.
+
+    A slashtag that links without the `tags` have too gets the clicks that the totals of the tags leave for
+    it, by day or label; where that is no single number, what it has at least. Its rows come last.
+
     Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, which takes
     fewer requests than the order of the listing (see `collect_each`); if an earlier run had them in another
     order, in that.
@@ -181,7 +186,8 @@ async def export_clicks(
             tags = (await names_of_tags(session)).values()
     elif keys is None:
         links = await Links.read(session, tags=tags)
-        keys, tags = [*links.keys, *links.uncountable], None  # collect_each reports the latter
+        # collect_each reports the latter.
+        keys, tags = [*links.keys_of(links.own), *links.uncountable], None
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, reconciles = False, True
 
@@ -205,12 +211,23 @@ async def export_clicks(
             waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
             if len(waiting) >= BATCH:
                 written, waiting = written + await _write(writer, waiting), []
+    shares = {}
+    if links is not None and links.foreign:
+        shares = await links.shares(
+            session, query, timezone=zone, on_error=None if on_error is None else fail
+        )
+    bounded = 0
+    for name, share in shares.items():
+        answered, stats = True, share.least
+        reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
+        bounded += not share.total.are_equal
+        waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
     if failures and not answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
     written += await _write(writer, waiting)
     shared = len(links.repeated | links.foreign) if links else 0
-    return Summary(rows=written, reconciles=reconciles, shared=shared)
+    return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
 
 
 async def hourly_clicks(
@@ -266,7 +283,7 @@ async def hourly_clicks(
     async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
         batch, first, last = job
         (selector,) = batch.selectors
-        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.of(selector.keys)}
+        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.keys_of(selector.keys)}
         stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
         clicks[first] += stats.total
         step()

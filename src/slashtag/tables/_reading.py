@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from .. import InvalidRequestError
+from .._internal import check_local_path
 from ._flaws import ERRORS, Wrong
 from ._workbook import read_workbook
 from ._writing import EXACT
@@ -147,6 +148,8 @@ def load_table(source: str | os.PathLike[str] | BinaryIO, where: str | None = No
     """
     if where is None:
         where = str(source)
+    if isinstance(source, str | os.PathLike):
+        check_local_path(source)
     try:
         data = Path(source).read_bytes() if isinstance(source, str | os.PathLike) else source.read()
     except OSError as error:

@@ -117,6 +117,11 @@ async def _export(
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
     if summary.shared:
         run.say(note_of_shared(summary.shared))
+    if summary.bounded:
+        text = (
+            f"of {many(summary.bounded, 'slashtag')} that links without the tag have too, the rows have the"
+        )
+        run.warn(f"{text} least clicks; `slashtag top --tag` shows also the most", "incomplete: ")
     # Not if another run may get an answer to what failed.
     if journal is not None and not run.failures:
         remove_journal(journal)

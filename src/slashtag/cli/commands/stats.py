@@ -23,7 +23,8 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Links, hourly_clicks, names_of_tags
+from ..._shared_slashtags import Links
+from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Table
 from ..output import OutputOptions, draw, labels, percent
 from ..run import Run, command
