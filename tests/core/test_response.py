@@ -6,6 +6,7 @@ import html
 import json
 import pickle
 from datetime import UTC, date, datetime
+from email.utils import formatdate
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -490,3 +491,10 @@ def test_secrets_within_decoded_json_are_hidden_in_keys_and_values() -> None:
     assert Scrubber(["hide"]).value({"hide": ["a hide", {"b": "hide"}, 5]}) == {
         "***": ["a ***", {"b": "***"}, 5]
     }
+
+
+@given(st.integers(-100_000, 100_000), st.integers(0, 100_000))
+def test_an_answer_was_made_by_the_earlier_of_both_clocks_less_its_age(ahead: int, age: int) -> None:
+    now = 1_700_000_000.0
+    headers = CIMultiDict({"Date": formatdate(now + ahead, usegmt=True), "Age": str(age)})
+    assert answered_at(headers, now) == now + min(0, ahead) - age

@@ -209,7 +209,7 @@ def answered_at(headers: Mapping[str, str], now: float = inf) -> float | None:
 def check_age(call: Call[Any], made: float | None) -> None:
     """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
     if call.freshness != "any" and made is not None and made < (call.period_end or 0.0):
-        text = "a cache answered, from before the period had ended, or this machine's clock is ahead"
+        text = "a cache answered, from before the period had ended, or a clock is wrong"
         raise UnexpectedResponseError(text, status=200, repeatable=False)
 
 
