@@ -13,12 +13,19 @@ from typing import TypeVar
 from msgspec import structs
 
 from ._core.batches import check_slashtag as check_slashtag
+from ._core.call import Progress
+from ._core.call import check_callback as check_callback
+from ._core.paging import Paging
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
+from ._files import boot_id as boot_id
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
+from ._records import ShortUrl
+from ._resources.listing import Listing
+from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._session import AsyncSession
 from ._summed_statistics import days as days
@@ -44,6 +51,15 @@ def account_key(session: AsyncSession, salt: str) -> bytes:
     """
     account = f"{session.base_url}\0{session._transport.credentials.apikey}"
     return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, 64)
+
+
+def list_current(session: AsyncSession, progress: Progress | None = None) -> Listing[ShortUrl]:
+    """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
+
+    Iterating raises UnexpectedResponseError for an answer that is older by its Age or Date, as of a cache
+    that answers all the same.
+    """
+    return Listing(session.urls, Paging(), progress, anew=True, freshness="current")
 
 
 async def optional(
