@@ -13,6 +13,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from ._core.batches import check_slashtag as check_slashtag
+from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress
 from ._core.call import check_callback as check_callback
 from ._core.paging import Paging

@@ -107,7 +107,7 @@ class PageStream(Stream[Page[T]]):
         self._resource, self._paging = listing._resource, paging
         self._sender = listing._resource._sender
         self._progress, self._anew = listing._progress, listing._anew
-        self._freshness = listing._freshness
+        self._freshness: Freshness = listing._freshness
         self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
@@ -212,7 +212,8 @@ class Listing(AsyncReadable, Generic[T]):
         freshness: Freshness = "any",
     ) -> None:
         self._resource, self._paging = resource, paging
-        self._progress, self._anew, self._freshness = progress, anew, freshness
+        self._progress, self._anew = progress, anew
+        self._freshness: Freshness = freshness
         self._tasks = Tasks(resource._tasks)
 
     if not TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import Change, InvalidRequestError, ShortUrl
-from .._internal import find_problems, many
+from .._internal import MAX_SLASHTAG, find_problems, many
 from ..export import VOLATILE, read_table
 
 #: Columns of a file of changes, those of a listing that cannot be changed, and those that do not count.
@@ -202,6 +202,6 @@ def _change(cells: Mapping[str, str]) -> Change:
 
 def _number(name: str, cell: str) -> int:
     """Return a cell as a whole number, as long as a slashtag may be."""
-    if not (cell.isascii() and cell.isdecimal() and len(cell) <= 100):
+    if not (cell.isascii() and cell.isdecimal() and len(cell) <= MAX_SLASHTAG):
         raise InvalidRequestError(f"{name} must be a number, not {cell!r}")
     return int(cell)
