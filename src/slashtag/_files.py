@@ -84,6 +84,17 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def boot_id() -> str | None:
+    """Return what names the time since the machine was started; None where the system does not tell (Linux).
+
+    While it is the same, a file has all that was written to it, durable or not, whatever became of the
+    process.
+    """
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return None
+
+
 class FileLock:
     """Lock that belongs to a path: a file of its own beside it, which is removed when the lock is released.
 

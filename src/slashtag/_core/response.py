@@ -25,7 +25,7 @@ from .._errors import (
     UnknownTagError,
 )
 from .._records import Page, Record
-from .call import Call
+from .call import SETTLING_SECONDS, Call
 from .contradictions import StatsAnswer
 from .lenient_json import ReportUnreadable, is_readable, repaired
 from .lenient_json import decode as decode_leniently
@@ -200,17 +200,37 @@ def answered_at(headers: Mapping[str, str], now: float = inf) -> float | None:
     RFC 9111, 5.1.
     """
     date = http_date(headers.get("Date") or "")
-    if date is None:
-        return None
-    age = (headers.get("Age") or "").strip(" \t")
-    return min(date, now) - (int(age) if _AGE.fullmatch(age) else 0)
+    return None if date is None else min(date, now) - _age(headers)
 
 
-def check_age(call: Call[Any], made: float | None) -> None:
-    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
-    if call.freshness != "any" and made is not None and made < (call.period_end or 0.0):
+def check_age(
+    call: Call[Any], headers: Mapping[str, str], made: float | None, asked_at: float, now: float
+) -> None:
+    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches.
+
+    `made` is when the service made it, `asked_at` and `now` are times of this machine, in epoch seconds. An
+    answer to a "current" call is too old by its Age, which needs no clock, or by a Date that is older than
+    clocks differ.
+    """
+    if call.freshness == "current":
+        age = _age(headers)
+        if age > now - asked_at + 1:
+            text = f"a cache answered, with what was so {age} s before"
+        elif made is not None and (dated := made + age) < asked_at - SETTLING_SECONDS:
+            text = f"dated {asked_at - dated:.0f} s before it was asked for: a cache's, or a clock is wrong"
+        else:
+            return
+    elif call.freshness != "any" and made is not None and made < (call.period_end or 0.0):
         text = "a cache answered, from before the period had ended, or a clock is wrong"
-        raise UnexpectedResponseError(text, status=200, repeatable=False)
+    else:
+        return
+    raise UnexpectedResponseError(text, status=200, repeatable=False)
+
+
+def _age(headers: Mapping[str, str]) -> int:
+    """Return the seconds that a cache has kept an answer; a value that is no number counts as absent."""
+    age = (headers.get("Age") or "").strip(" \t")
+    return int(age) if _AGE.fullmatch(age) else 0
 
 
 def _error(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from time import time
@@ -123,6 +124,7 @@ class CallState(Struct):
     refusal: RateLimitError | None = None  # the last of these
     backoff: float = 0.0  # seconds before the next attempt
     last: SlashtagError | None = None
+    on_send: Callable[[], object] | None = None  # is called before the first attempt is sent
 
 
 @dataclass(eq=False, repr=False)
@@ -138,9 +140,11 @@ class Sender:
     retry: RetryPolicy
     max_response_bytes: int
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T], on_send: Callable[[], object] | None = None) -> T:
         """Return the data of a call, or raise its final error.
 
+        `on_send` is called once, after all waiting, just before the request is first handed to a connection;
+        if it raises, nothing is sent.
         Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
         ConfigurationError in an event loop other than the session's.
         """
@@ -157,7 +161,7 @@ class Sender:
                 self.journal.replayed(call, data)
                 return data
         self.retry_budget.check(call, self.retry.max_elapsed)
-        state = CallState(self.admission.order())
+        state = CallState(self.admission.order(), on_send=on_send)
         try:
             data = await self._attempt(call, state)
         except SlashtagError as error:
@@ -188,6 +192,9 @@ class Sender:
             # A retry may meet another backend.
             new_connection = call.anew or call.freshness == "new connection" or state.last is not None
             try:
+                if state.on_send is not None:
+                    state.on_send()
+                    state.on_send = None
                 status, headers, body = await self.transport.exchange(
                     call, began, self.timeout, self.max_response_bytes, new_connection=new_connection
                 )
@@ -205,7 +212,8 @@ class Sender:
                 self.retry_budget.answered()
                 self.admission.accepted(ticket, loop.time())
                 # Last: the service has answered, though not as it is now.
-                check_age(call, made)
+                now = time()
+                check_age(call, headers, made, now - (loop.time() - began), now)
                 if self.journal is not None:
                     self.journal.keep(call, data, body, made, served)
                 if log.isEnabledFor(logging.DEBUG):

@@ -5,7 +5,7 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, fields, is_dataclass
 from errno import EADDRINUSE
@@ -169,6 +169,24 @@ class Run:
         if lacking := [name for name in cut if name not in absent and by in (None, name)]:
             self.mark_incomplete()
             self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
+
+    def confirm(self, doubts: Iterable[object]) -> bool:
+        """Print what is doubtful, and ask on the terminal whether to send it; False where there is none."""
+        if not sys.stdin.isatty():
+            return False
+        display = self._watch.display
+        if is_drawn := display.live.is_started:
+            display.stop()
+        for doubt in doubts:
+            self.lines.print(str(doubt))
+        # Of asyncio's handler only a second Ctrl-C would end the question.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return typer.confirm("Send it all the same?", err=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            if is_drawn:
+                display.start()
 
     def resumes_from(self, path: Path) -> None:
         """Set what the same command goes on from, if it is there when this run ends early."""
