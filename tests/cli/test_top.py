@@ -43,6 +43,19 @@ def test_the_first_places_are_those_of_links_counted_one_by_one(cli: Cli, box: S
     assert f"{compared}: {sum(now.values()):,} " in ran.err
 
 
+@pytest.mark.parametrize("command", ["top 2024-06", "stats range 2024-06 --all --by hour --format jsonl"])
+@pytest.mark.parametrize("slashtag", ["a://b", "://", "http://www.example/"])
+def test_a_link_whose_slashtag_looks_like_a_url_is_counted_as_the_others_are(
+    cli: Cli, own: Sandbox, command: str, slashtag: str
+) -> None:
+    for key in (slashtag, "spring"):
+        own.add_click(own.add_url(key), "2024-06-05T12:00:00", times=3)
+    true = own.truth.range("2024-06-01", "2024-06-30").total_clicks
+    ran = cli(*command.split())
+    assert ran.code == 0
+    assert sum(row["clicks"] for row in objects(ran.out)) == true
+
+
 @pytest.mark.unmeasured
 def test_a_year_of_many_links_takes_few_requests(cli: Cli, serve: Serve) -> None:
     with serve(urls=800, clicks=8_000) as box:
