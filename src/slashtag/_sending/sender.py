@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Seconds by which clocks may differ: some services write their local time as GMT.
+MOST_BEHIND = 86_400.0
+
 log = logging.getLogger("slashtag")
 
 
@@ -54,7 +57,8 @@ class Metrics:
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
     not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
-    by its own clock, inf while unknown; `retry_at`: the event loop's time of the next retry, past if none
+    by its own clock, inf while unknown; `clock_behind`: the most seconds by which this machine's clock was
+    behind the service's, 0 if it was not; `retry_at`: the event loop's time of the next retry, past if none
     waits for its time. A pickled copy has the numbers as they were.
     """
 
@@ -67,6 +71,7 @@ class Metrics:
     inconsistent: int = 0
     unreadable: int = 0
     oldest_answer: float = inf
+    clock_behind: float = 0.0
     retry_at: float = 0.0
 
     def __repr__(self) -> str:
@@ -74,10 +79,14 @@ class Metrics:
         numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
         return f"Metrics({numbers})"
 
-    def note_age(self, made: float | None) -> None:
-        """Note when an answer was made."""
-        if made is not None and made < self.oldest_answer:
-            self.oldest_answer = made
+    def note_clock(self, made: float, now: float) -> None:
+        """Note when an answer that is here now was made, by the service's clock."""
+        self.oldest_answer = min(self.oldest_answer, made)
+        behind = made - now
+        if behind > MOST_BEHIND >= self.clock_behind:
+            days, text = behind / 86_400, "days that are over may be left out, as if they were to come"
+            log.warning("this machine's clock is %.1f days behind the service's: %s", days, text)
+        self.clock_behind = max(self.clock_behind, behind)
 
     def sends_again(self, at: float, now: float) -> None:
         """Note a retry at this time of the event loop, unless another one comes before it."""
@@ -208,7 +217,8 @@ class Sender:
                 raise
             else:
                 served, made = answered_at(headers), answered_at(headers, time())
-                metrics.note_age(served)
+                if served is not None:
+                    metrics.note_clock(served, time())
                 self.retry_budget.answered()
                 self.admission.accepted(ticket, loop.time())
                 # Last: the service has answered, though not as it is now.

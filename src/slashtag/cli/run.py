@@ -34,7 +34,7 @@ from .. import (
     TransportError,
     UnknownTagError,
 )
-from .._internal import check_local_path, many
+from .._internal import MOST_BEHIND, check_local_path, many
 from .service import Login, SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
@@ -223,6 +223,9 @@ class Run:
                 answers = f"{many(inconsistent, 'answer')} of the service"
                 text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
                 self.warn(text, "inconsistent: ")
+            if self._counted("clock_behind") > MOST_BEHIND:
+                # The library has logged it.
+                self.mark_incomplete()
             if self.failures:
                 text = f"left out: {many(self.failures, 'request')} that failed"
                 self.say(f"{text}; run the same command again to request them again")
