@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from .. import InvalidRequestError
-from .._internal import check_local_path
+from .._internal import check_local_path, many
 from ._flaws import ERRORS, Wrong
 from ._workbook import read_workbook
 from ._writing import EXACT
@@ -92,7 +92,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         wrong: list[str] = []
         for line, cells in self.lines[1:]:
             if len(cells) < least:
-                numbers = f"{len(cells)} cells, and {least} columns"
+                numbers = f"{many(len(cells), 'cell')} under {many(least, 'column')}"
                 raise InvalidRequestError(f"{self.where}, line {line}: {numbers}")
             row: dict[str, str] = {}
             for n, cell in enumerate(cells):
