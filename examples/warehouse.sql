@@ -13,7 +13,7 @@ WHERE slashtag IN (SELECT slashtag FROM slashtag.links)
 GROUP BY 1
 ORDER BY 1;
 
--- The ten links with the most clicks, with one of the destinations where links share a slashtag.
+-- The ten links with the most clicks, with one of the destinations of links that share a slashtag.
 SELECT slashtag, min(destination) AS destination, CAST(sum(clicks) AS bigint) AS clicks
 FROM slashtag.clicks_daily
 JOIN (SELECT slashtag, min(destination) AS destination FROM slashtag.links GROUP BY slashtag) AS listed

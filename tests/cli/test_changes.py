@@ -75,7 +75,7 @@ def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
         (("--from", "binary.csv"), "is not a CSV file in UTF-8"),
         (("--from", "quotes.csv"), "is not a CSV file in UTF-8"),
         (("--from", "twice.csv"), "a column is there twice"),
-        (("--from", "short.csv"), "short.csv, line 3: 1 cells, and 2 columns"),
+        (("--from", "short.csv"), "short.csv, line 3: 1 cell under 2 columns"),
         (("--dry-run", "a1"), "belong to --from"),
         (("--repeat-lost", "a1"), "belong to --from"),
         (("a1", "--from", "binary.csv"), "with --from the file says"),

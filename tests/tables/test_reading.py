@@ -181,3 +181,11 @@ def test_a_path_and_a_stream_are_read_alike(tmp_path: Path) -> None:
         read_table(tmp_path / "missing.csv")
     (tmp_path / "empty.csv").write_text("\n # nothing\n")
     assert read_table(tmp_path / "empty.csv") == ([], [])
+
+
+def test_an_error_shows_little_of_a_list_or_an_object() -> None:
+    # pandas writes each column as one object unless it is told `orient="records"`.
+    columns = {name: {str(n): f"link-{n}" for n in range(1_000)} for name in ("slashtag", "destination")}
+    with pytest.raises(InvalidRequestError) as caught:
+        load_table(io.BytesIO(json.dumps(columns).encode()), "columns.json").rows()
+    assert len(str(caught.value)) < 500

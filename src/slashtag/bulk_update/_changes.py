@@ -183,8 +183,9 @@ def _edited(cells: Mapping[str, str], links: LinkIndex) -> dict[str, str]:
     changed = ", ".join(name for name in given if name in present)
     if is_old and changed:
         wrong.append(
-            f"updated_at is {listed_at!r} and not that of the link, so {changed} may be of somebody else: "
-            "list it again, or leave out the column updated_at to send the row all the same"
+            f"updated_at is {listed_at!r}, and that of the link {str(url.updated_at)!r}: since it was listed "
+            f"{changed} may have been changed; list the links again, or leave out the column updated_at to "
+            "send the row all the same"
         )
     if wrong:
         raise InvalidRequestError("; ".join(wrong))

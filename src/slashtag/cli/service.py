@@ -68,7 +68,7 @@ class SessionOptions:
         metavar="",
         help="Log retries and throttling; -vv: every request.",
     )
-    quiet: bool = Option(False, "--quiet", "-q", help="Print nothing but errors.")
+    quiet: bool = Option(False, "--quiet", "-q", help="Print only errors and what was left out.")
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""

@@ -239,6 +239,6 @@ def _calling_dlt(destination: str) -> Generator[None, None, None]:
             raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
         lines = str(cause).strip().splitlines()
         problem = f"{destination} failed: {lines[0] if lines else type(cause).__name__}".rstrip(".")
-        raise ExportError(f"{problem}. Mend it and load again: the answers are kept") from failed
+        raise ExportError(f"{problem}. Correct that, and load again: the answers are kept") from failed
     finally:
         providers.remove(provider)

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from .. import InvalidRequestError
-from .._internal import check_local_path
+from .._internal import check_local_path, many
 from ._flaws import ERRORS, Wrong
 from ._workbook import read_workbook
 from ._writing import EXACT
@@ -40,6 +40,8 @@ FRACTIONS = {"percent", "change_percent"}
 _NEVER_ERRORS = {"new_slashtag", "password"}
 #: So many wrong cells are named in an error.
 _SHOWN = 3
+#: So many characters of a list or an object are shown.
+_LONGEST = 40
 
 
 class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -90,7 +92,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         wrong: list[str] = []
         for line, cells in self.lines[1:]:
             if len(cells) < least:
-                numbers = f"{len(cells)} cells, and {least} columns"
+                numbers = f"{many(len(cells), 'cell')} under {many(least, 'column')}"
                 raise InvalidRequestError(f"{self.where}, line {line}: {numbers}")
             row: dict[str, str] = {}
             for n, cell in enumerate(cells):
@@ -104,12 +106,12 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 elif name:
                     row[name] = found
                 elif found:
-                    wrong.append(f"{self._place(line, n, name)}: a cell in no column that has a name")
+                    wrong.append(f"{self._place(line, n, name)}: a value in a column that has no name")
             rows.append((line, row))
         if wrong:
             more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-            told = f"{'; '.join(wrong[:_SHOWN])}{more}; a cell must hold text or a whole number"
-            raise InvalidRequestError(f"{self._prefix}{told}")
+            rule = "a cell must hold text or a whole number, and its column have a name"
+            raise InvalidRequestError(f"{self._prefix}{'; '.join(wrong[:_SHOWN])}{more}; {rule}")
         return rows
 
     def as_list(self, name: str) -> "LoadedTable":
@@ -217,7 +219,9 @@ def _text(value: Any, column: str) -> str | Wrong:
         case Wrong():
             return value
         case _:
-            return Wrong(f"{value}, a value of the type {type(value).__name__}")
+            shown = str(value)
+            shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+            return Wrong(f"{shown}, a value of the type {type(value).__name__}")
 
 
 def _csv(text: str) -> Iterator[Line]:
@@ -254,6 +258,7 @@ def _markup(text: str) -> Iterator[Line]:
     raise InvalidRequestError("is HTML or XML and no table; save it as .xlsx or .csv")
 
 
+_decode_list = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _decode_lines = msgspec.json.Decoder(dict[str, Any]).decode_lines
 #: How a format of bytes begins, its name, and its reader, which returns the sheet and the lines.
 _BINARY: tuple[tuple[bytes, str, Callable[[bytes], tuple[str | None, Iterable[Line]]]], ...] = (
@@ -263,8 +268,8 @@ _BINARY: tuple[tuple[bytes, str, Callable[[bytes], tuple[str | None, Iterable[Li
 )
 #: How a format of text begins, its name, whether its records name their columns, and its reader.
 _TEXT: tuple[tuple[str, str, bool, Callable[[str], Iterable[Line]]], ...] = (
-    ("[", "a JSON file", True, lambda text: _records(msgspec.json.decode(text, type=list[dict[str, Any]]))),
-    ("{", "a file of JSON Lines", True, lambda text: _records(_decode_lines(text))),
+    ("[", "a JSON list of objects", True, lambda text: _records(_decode_list(text))),
+    ("{", "a file of JSON Lines, one object each", True, lambda text: _records(_decode_lines(text))),
     ("<", "a table", False, _markup),
     ("", "a CSV file in UTF-8", False, _csv),
 )

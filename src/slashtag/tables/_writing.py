@@ -22,8 +22,10 @@ from ._atomic_file import AtomicFile
 Row = tuple[str | int | float | date | datetime | None, ...]
 Sink = BinaryIO | AtomicFile
 
-#: Rows that are turned into bytes at once, and those of a row group of Parquet.
-BATCH, ROW_GROUP = 5_000, 25_000
+#: Rows that are turned into bytes at once.
+BATCH = 5_000
+#: Rows in each group of a Parquet file.
+ROW_GROUP = 25_000
 _TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
 #: What a sheet holds, and the smallest integer that the numbers of a workbook may have rounded.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
