@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.search import cells, confirmation, search
+from slashtag._core.search import cells, search
 from slashtag._core.search.cells import TOTAL, Answer, Label
 from slashtag._core.search.search import Search
 from tests.support.laws import examples
@@ -30,7 +30,6 @@ Service = Callable[[tuple[str, ...], bool], Answer | None]
 def _small_requests() -> Iterable[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "MAX_KEYS", KEYS)
-        patch.setattr(confirmation, "MAX_KEYS", KEYS)
         # As with many batches: else those with a few clicks a key would be asked key by key.
         patch.setattr(search, "DENSE_SHARE", 9.0)
         yield
@@ -72,10 +71,8 @@ class Run:
         for round_ in self.search.rounds():
             for question in round_:
                 assert 0 < len(set(question.keys)) == len(question.keys) <= KEYS
-                is_past_caches = question.is_repeated or question.is_part
-                question.answer = service(question.keys, is_past_caches)
-            if round_:
-                self.rounds.append([(question.keys, question.is_repeated) for question in round_])
+                question.answer = service(question.keys, question.freshness != "any")
+            self.rounds.append([(question.keys, question.freshness != "any") for question in round_])
         self.results: dict[str, Any] = {key: dict(counts) for key, counts in self.search.results.items()}
         self.failed: set[str] = set()
         for key in self.search.unresolved:
@@ -370,7 +367,7 @@ def test_look_alikes_are_asked_alone_if_they_have_clicks() -> None:
 
 def digest() -> str:
     """Return a digest of what is asked about accounts of strs, whose hashes differ between processes."""
-    cells.MAX_KEYS = confirmation.MAX_KEYS = KEYS
+    cells.MAX_KEYS = KEYS
     logs: list[Any] = []
     for seed in range(20):
         chances = random.Random(seed)

@@ -1,6 +1,32 @@
 """Search for the counts of every key, from few answers about the sum of several keys.
 
-TOP
+The service answers what at most 100 keys have together: a total, and counts by label in several dimensions
+(day, country, ...), each of which adds up to the total. The search asks whole batches, then first halves of
+what has clicks, those of several batches in one question, and takes the answers apart. At last it asks all
+keys with clicks again in CHECKS other sets: two keys of a batch are never in the same ones. A `Cell` is a
+batch (a root), or half of a cell; each of its counts is a number of the `Bounds`. A `Question` asks what some
+cells have together. A count is a result if the answers leave no other value.
+
+What an answer says                                  What follows
+---------------------------------------------------  -----------------------------------------------------
+of a batch, the first time                           its counts are known; a dense batch is asked key by key
+none, of a batch                                     its halves are batches: a key may be refused
+contradicts itself, of a batch                       its keys are asked alone
+agrees with the others                               it is an equation of the counts of its cells
+contradicts others                                   the batches most in doubt are asked again, then the
+                                                     others in question
+a batch has changed                                  its earlier answers hold up to the change; all is derived
+                                                     anew, and the batch checked again
+none has changed, or there was no answer             it counts for nothing; what is most in doubt and the
+                                                     rest, or two halves, are asked, and all of it again
+the parts agree, all of it contradicts them again    the service does not count what it is asked
+one cell alone, asked twice, contradicts others      its batch is at fault: it begins anew, its smallest parts
+                                                     as batches, and what was asked of it counts for nothing
+such parts do not add up to the batch, asked twice   the service does not count what it is asked
+more questions than keys; a batch at fault 4 times   the keys left are asked alone
+
+A cell without clicks is asked again where a question has room. The questions depend on the batches and the
+answers alone, so that a second run can replay a journal.
 """
 
 from collections import Counter
@@ -10,7 +36,7 @@ from random import Random
 
 from ..batches import Selector, folded, halves
 from .bounds import Bounds
-from .cells import TOTAL, WIDTH, Answer, Cell, Question, Unit, confusion, difference, is_sound
+from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, is_sound
 
 #: Most ways in which clicks may be confused between the cells of a request; of cells that were asked before,
 #: in a round of fewer than FEW_REQUESTS.
@@ -22,13 +48,10 @@ CHECKS = 8
 #: A batch with so many clicks a unit, or more, is asked unit by unit: no request can tell two of them apart.
 #: That takes fewer requests already from this share of the keys on that are in batches with clicks.
 DENSE, DENSE_SHARE = 20, 1 / 16
-#: Times to ask halves of a batch that do not add up to it.
-TRIES = 3
 #: Keys whose batches have changed or were at fault so often are asked alone.
 MOST_FAULTS = 3
 
-Round = Sequence[Question]
-Rounds = Iterator[Round]
+Rounds = Iterator[Sequence[Question]]
 
 
 class Search:
@@ -55,23 +78,20 @@ class Search:
         self._facts: list[Question] = []
         #: Roots whose results are not checked yet.
         self._unchecked: dict[Cell, None] = {}
-        self._is_verified = False
-        self._requests = 0
+        self._has_pair = False
         seen: set[str] = set()
         for units in batches:
             # A look-alike of a key of an earlier batch might share a request with it: ask it alone.
             self._add_root([unit for unit in units if folded(unit[0]) not in seen])
             self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
             seen.update(folded(unit[0]) for unit in units)
-        #: More requests than one a key, and a round, show that answers contradict each other too often.
-        self._most_requests = sum(len(root.keys) for root in self._roots)
+        self._questions_left = sum(len(root.keys) for root in self._roots)
 
     def rounds(self) -> Rounds:
         """Yield the questions of each round, to be answered before the next."""
-        everything = [key for root in self._roots for key in root.keys]
         yield from self._ask_roots(list(self._roots))
         self._leave_dense()
-        while self.is_usable and not self._is_costly:
+        while self.is_usable and self._questions_left >= 0:
             self._split()
             pair = self._pair()
             questions = pair + self._pack(pair) or self._check()
@@ -79,22 +99,20 @@ class Search:
                 self._take_results()
                 return
             yield from self._ask(questions)
-            if pair:
-                yield from self._verify(pair)
             yield from self._learn(questions)
-        self.unresolved += everything
+        # The others were asked alone already.
+        self.unresolved += [key for root in self._roots for key in root.keys]
 
     def take_unresolved(self) -> list[Selector]:
         """Return those keys that must be asked alone and were not yet returned."""
         keys, self.unresolved = self.unresolved, []
         return [Selector(keys=(key,)) for key in keys]
 
-    def leave(self, questions: Round) -> None:
-        """Have the keys of whole batches asked alone, after the first round."""
-        for question in questions:
-            for cell in question.cells:
-                if self._roots.pop(cell, self) is None:
-                    self.unresolved += cell.keys
+    def leave(self, roots: Iterable[Cell]) -> None:
+        """Have the keys of batches asked alone."""
+        for root in roots:
+            del self._roots[root]
+            self.unresolved += root.keys
 
     @property
     def open_keys(self) -> int:
@@ -103,20 +121,16 @@ class Search:
 
     # Whole batches.
 
-    @property
-    def _is_costly(self) -> bool:
-        """Whether more requests were made than one a key, as only contradictory answers can explain."""
-        return self._requests > self._most_requests
-
-    def _ask(self, questions: Round) -> Rounds:
+    def _ask(self, questions: Sequence[Question]) -> Rounds:
+        # More of them than keys are only explained by answers that contradict each other.
+        self._questions_left -= len(questions)
         if questions:
-            self._requests += len(questions)
             yield questions
 
-    def _add_root(self, units: Sequence[Unit], faults: int = 0) -> list[Cell]:
+    def _add_root(self, units: Sequence[Unit], faults: int = 0, few: int | None = None) -> list[Cell]:
         """Begin with a batch, or have its keys asked alone; return it in the first case."""
         root = Cell(units, faults=faults)
-        if len(units) <= max(1, self._few) or faults > MOST_FAULTS:
+        if len(units) <= (max(1, self._few) if few is None else few) or faults > MOST_FAULTS:
             self.unresolved += root.keys
             return []
         self._roots[root] = None
@@ -146,33 +160,16 @@ class Search:
         """Have batches with so many clicks that no request tells them apart asked unit by unit."""
         totals = {root: root.total(self._bounds.low) for root in self._roots}
         dense = min(DENSE, DENSE_SHARE * sum(len(root.keys) for root, total in totals.items() if total))
-        for root, total in totals.items():
-            if total >= max(1, dense * len(root.units)):
-                del self._roots[root]
-                self.unresolved += root.keys
+        self.leave(root for root, total in totals.items() if total >= max(1, dense * len(root.units)))
 
     def _pair(self) -> list[Question]:
-        """Return questions for both halves of a batch, which show whether the service counts what it is asked."""
-        split = [root for root in self._roots if root.halves]
-        if self._is_verified or not split:
+        """Return questions for both halves of a batch: whether the service counts what it is asked."""
+        split = [root for root in self._roots if root.halves and not self._has_pair]
+        if not split:
             return []
+        self._has_pair = True
         root = max(split, key=lambda root: (len(root.keys), root.total(self._bounds.low)))
         return [Question([half]) for half in root.halves]
-
-    def _verify(self, pair: Sequence[Question]) -> Rounds:
-        """Compare the halves of a batch with it; if it differs, ask all again: it may have changed."""
-        whole = pair[0].cells[0].root.answer
-        for _ in range(TRIES):
-            answers = [question.answer for question in pair if question.answer is not None]
-            if whole is None or len(answers) < len(pair):
-                return
-            if not difference(answers, whole):
-                self._is_verified = True
-                return
-            again = Question([pair[0].cells[0].root], is_repeated=True)
-            yield from self._ask([again, *pair])
-            whole = again.answer
-        self.is_usable = False
 
     # What answers say.
 
@@ -186,20 +183,22 @@ class Search:
             cell.questions.append(question)
         return True
 
-    def _learn(self, questions: Round) -> Rounds:
+    def _learn(self, questions: Sequence[Question]) -> Rounds:
         """State what answers say; ask again what contradicts the others, until the reason is found."""
         failed = [question for question in questions if not self._accepts(question)]
         contradictory = [question for question in failed if question.answer is not None]
         #: In how many more questions that contradict others than that do not a cell is.
         doubts: Counter[Cell] = Counter()
         for question in questions:
-            doubts.update({cell: 1 if question in contradictory else -1 for cell in question.cells})
+            doubts.update(dict.fromkeys(question.cells, 1 if question in contradictory else -1))
         if contradictory and (yield from self._find_change(contradictory, doubts)):
             failed = [question for question in failed if question.answer is None]
-        while failed and self.is_usable and not self._is_costly:
+        while failed and self.is_usable and self._questions_left >= 0:
             failed = yield from self._narrow(failed, doubts)
 
-    def _narrow(self, failed: Sequence[Question], doubts: Counter[Cell]) -> Generator[Round, None, list[Question]]:
+    def _narrow(
+        self, failed: Sequence[Question], doubts: Counter[Cell]
+    ) -> Generator[Sequence[Question], None, list[Question]]:
         """Ask less at once than in questions that failed; return those that are left, which have failed too.
 
         Of contradictory ones the first only, as the others may have the same reason.
@@ -231,15 +230,17 @@ class Search:
             else:
                 waiting += [question for question in wrong if question in group[:2]]
         if at_fault:
-            yield from self._begin_anew(list(at_fault))
+            yield from self._begin_anew(at_fault)
         return [
             question
             for question in (*waiting, *(question for question in failed if question not in found))
             if all(cell.root in self._roots for cell in question.cells) and not self._accepts(question)
         ]
 
-    def _find_change(self, contradictory: Round, doubts: Counter[Cell]) -> Generator[Round, None, bool]:
-        """Ask the batches most in doubt again, then the others of contradictory answers, till one has changed.
+    def _find_change(
+        self, contradictory: Sequence[Question], doubts: Counter[Cell]
+    ) -> Generator[Sequence[Question], None, bool]:
+        """Ask the batches most in doubt again, then the others in question, until one has changed.
 
         If one has, earlier answers hold up to that change: derive all anew and return True.
         """
@@ -267,29 +268,36 @@ class Search:
                 return True
         return False
 
-    def _begin_anew(self, roots: Sequence[Cell]) -> Rounds:
+    def _begin_anew(self, at_fault: Iterable[Cell]) -> Rounds:
         """Search the smallest parts of batches at fault as batches, those without counts together."""
-        added: list[Cell] = []
-        for root in roots:
+        high = self._bounds.high
+        parts_of: dict[Cell, list[Sequence[Unit]]] = {}
+        for root in at_fault:
+            parts = parts_of[root] = [cell.units for cell in root.leaves() if cell.total(high)]
+            if empty := [unit for cell in root.leaves() if not cell.total(high) for unit in cell.units]:
+                parts.append(empty)
+            if len(parts) == 1:
+                parts[:] = halves(root.units)
             del self._roots[root]
-            parts: list[Sequence[Unit]] = [each.units for each in root.leaves() if each.total(self._bounds.high)]
-            empty = [u for each in root.leaves() if not each.total(self._bounds.high) for u in each.units]
-            if len(parts) + bool(empty) < 2:
-                parts, empty = list(halves(root.units)), []
-            for part in [*parts, empty] if empty else parts:
-                added += self._add_root(part, root.faults + 1)
         self._rebuild()
-        yield from self._ask_roots(added)
+        cells_of = {
+            root: [cell for part in parts for cell in self._add_root(part, root.faults + 1, few=0)]
+            for root, parts in parts_of.items()
+        }
+        yield from self._ask_roots([cell for cells in cells_of.values() for cell in cells])
+        for root, cells in cells_of.items():
+            answers = [cell.answer for cell in cells if cell.answer is not None]
+            if len(answers) == len(cells) and difference(answers, root.answer or {}):
+                again = Question([root], is_repeated=True)
+                yield from self._ask([again])
+                # As before: the service does not count what it is asked.
+                self.is_usable &= again.answer != root.answer
 
     def _rebuild(self) -> None:
         """Derive anew what is known from the answers for batches and the other answers."""
         self._bounds, facts, self._facts = Bounds(), self._facts, []
-        for root in [root for root in self._roots if root.faults > MOST_FAULTS]:
-            del self._roots[root]
-            self.unresolved += root.keys
+        self.leave([root for root in self._roots if root.faults > MOST_FAULTS])
         for root in self._roots:
-            if root.answer is None:
-                continue
             root.know(self._bounds)
             for cell in root.tree():
                 cell.questions = []
@@ -301,7 +309,7 @@ class Search:
                 for cell in fact.cells:
                     if cell.root in self._roots and cell.root.halves:
                         self._unchecked[cell.root] = None
-        cells = [cell for root in self._roots if root.answer is not None for cell in root.tree()]
+        cells = [cell for root in self._roots for cell in root.tree()]
         low = self._bounds.low
         self._open = [
             cell for cell in cells if not cell.is_exact(self._bounds) or (not cell.halves and cell.total(low))
@@ -313,14 +321,12 @@ class Search:
     def _take_results(self) -> None:
         """Give the counts of each unit that has any."""
         low = self._bounds.low
-        for root in self._roots:
-            for cell in root.leaves():
-                if cell.total(low):
-                    counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
-                    if len(cell.keys) > 1:
-                        self.unresolved += cell.keys
-                    else:
-                        self.results[cell.keys[0]] = counts
+        for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
+            counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
+            if len(cell.keys) > 1:
+                self.unresolved += cell.keys
+            else:
+                self.results[cell.keys[0]] = counts
 
     # What to ask.
 
@@ -385,7 +391,9 @@ class Search:
 
     def _carry(self, questions: Iterable[Question]) -> None:
         """Ask cells without counts again where there is room, the largest first, or halves of them."""
-        cells = [cell for cell in self._empty if cell.root in self._roots and not cell.total(self._bounds.high)]
+        cells = [
+            cell for cell in self._empty if cell.root in self._roots and not cell.total(self._bounds.high)
+        ]
         cells.sort(key=lambda cell: len(cell.keys))
         for question in questions:
             left: list[Cell] = []
