@@ -7,7 +7,6 @@ skipped. Slashtags and tags that are requested alone are delivered one by one.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -90,31 +89,32 @@ class EachRun(Generic[R]):
             self._filter = MonthFilter(plan.query, zone, now, range_end)
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if self._infers or has_tags else 1
         self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
-        #: Set once the group that was begun last has been delivered; each group waits for the one before.
-        self._delivered = asyncio.Event()
+        #: How many groups were begun, and what is set once the last of them is delivered.
+        self._groups, self._delivered = 0, asyncio.Event()
         self._delivered.set()
-        # One group's whole batches are requested after another's, so that the first results come early; and
-        # one search at a time takes answers apart, in a thread, or the event loop would wait longer.
-        self._first_rounds, self._deduction = asyncio.Lock(), asyncio.Lock()
+        self._is_growing = self._infers and not ordered
+        # Held while a search takes answers apart, in a thread: the event loop would wait longer for several.
+        self._deduction = asyncio.Lock()
 
     def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
         """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
-        first = self._size if self._ordered or not self._infers else FIRST_GROUP
+        first = FIRST_GROUP if self._is_growing else self._size
         groups = read_groups(as_read(self._plan.selectors) if batches is None else batches, self._size, first)
         return Results(tasks, WorkerPool(groups, self._collect, GROUPS_AT_ONCE), self._results)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
         """Collect and deliver a group."""
-        group = Group(
-            selectors, self._plan, self._state, self._results, ordered=self._ordered, earlier=self._delivered
-        )
-        delivered = self._delivered = asyncio.Event()
+        earlier, self._groups = self._delivered, self._groups + 1
+        group = Group(selectors, self._plan, self._state, self._results, earlier if self._ordered else None)
+        self._delivered = group.is_delivered
+        # Beside the second group the first, small one would take as long as that.
+        if self._groups == 2 and self._is_growing:
+            await earlier.wait()
         if self._may_infer and not await self._collect_months(group):
             await self._collect_parts(group, [(each, selectors) for each in self._plan.time_slices])
         if not self._may_infer:  # from the beginning, or because of what was found about the service
             await self._collect_alone(group)
         await group.end()
-        delivered.set()
 
     async def _collect_months(self, group: Group[R]) -> bool:
         """Collect a group without months that are empty; return False if all-time statistics do not help."""
@@ -265,16 +265,14 @@ class EachRun(Generic[R]):
         search = Search([look_alikes(selector.keys) for selector in selectors], few=few)
         rounds, is_first, clock = search.rounds(), True, asyncio.get_running_loop().time
         while round_ := await self._take_apart(rounds):
-            failures_before = self._state.failures
+            failures_before, began = self._state.failures, clock()
             if not is_first:
                 group.advance(time_slice, (1 - FIRST_SHARE) * search.open_keys)
             # Where no request succeeds a few show whether to send the others, which else count as failed.
-            async with self._first_rounds if is_first else nullcontext():
-                began = clock()
-                few = len(round_) if self._state.is_answered else FEW_AT_FIRST
-                await WorkerPool(round_[:few], ask, self._workers).run()
-                if any(question.answer is not None for question in round_[:few]):
-                    await WorkerPool(round_[few:], ask, self._workers).run()
+            few = len(round_) if self._state.is_answered else FEW_AT_FIRST
+            await WorkerPool(round_[:few], ask, self._workers).run()
+            if any(question.answer is not None for question in round_[:few]):
+                await WorkerPool(round_[few:], ask, self._workers).run()
             if is_first and not self._is_over(time_slice):
                 search.leave(self._busy(window, round_, clock() - began))
             is_first = False

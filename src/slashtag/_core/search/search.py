@@ -85,7 +85,8 @@ class Search:
             self._add_root([unit for unit in units if folded(unit[0]) not in seen])
             self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
             seen.update(folded(unit[0]) for unit in units)
-        self._questions_left = sum(len(root.keys) for root in self._roots)
+        #: One a key, and those of checks: answers that contradict each other take more.
+        self._questions_left = sum(len(root.keys) + CHECKS + 2 for root in self._roots)
 
     def rounds(self) -> Rounds:
         """Yield the questions of each round, to be answered before the next."""
@@ -122,7 +123,6 @@ class Search:
     # Whole batches.
 
     def _ask(self, questions: Sequence[Question]) -> Rounds:
-        # More of them than keys are only explained by answers that contradict each other.
         self._questions_left -= len(questions)
         if questions:
             yield questions
@@ -412,15 +412,16 @@ class Search:
     def _check(self) -> list[Question]:
         """Return questions about all units with counts that are not checked yet."""
         groups: dict[tuple[int, frozenset[str]], list[Cell]] = {}
-        for root in self._unchecked:
-            if root in self._roots:
-                units = [cell for cell in root.leaves() if cell.total(self._bounds.low)]
-                # Always the same for a batch: a journal has the answers.
-                codes = Random(root.keys[0]).sample(range(1, 2**CHECKS), len(units))
-                for cell, code in zip(units, codes, strict=True):
-                    for n in range(CHECKS):
-                        if code >> n & 1:
-                            groups.setdefault((n, root.dimensions), []).append(cell)
+        roots = [root for root in self._unchecked if root in self._roots]
+        units_of = {root: [cell for cell in root.leaves() if cell.total(self._bounds.low)] for root in roots}
+        is_few = sum(map(len, units_of.values())) <= CHECKS
+        for root, units in units_of.items():
+            # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
+            codes = Random(root.keys[0]).sample(range(1, 2**CHECKS), len(units))
+            for cell, code in zip(units, codes, strict=True):
+                for n in [code + CHECKS] if is_few else range(CHECKS):
+                    if is_few or code >> n & 1:
+                        groups.setdefault((n, root.dimensions), []).append(cell)
         self._unchecked = {}
         questions: list[Question] = []
         for cells in {tuple(cells): None for cells in groups.values()}:
@@ -431,7 +432,9 @@ class Search:
                     questions.append(question)
                 else:
                     question.add(cell, {})
-        self._carry(questions)
+        # An error in a cell without counts must not hide one in the only other cell.
+        if not is_few:
+            self._carry(questions)
         return questions
 
 
