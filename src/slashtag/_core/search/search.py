@@ -32,7 +32,7 @@ answers alone, so that a second run can replay a journal.
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
-from random import Random
+from hashlib import sha256
 
 from ..batches import Selector, folded, halves
 from .bounds import Bounds
@@ -417,8 +417,8 @@ class Search:
         is_few = sum(map(len, units_of.values())) <= CHECKS
         for root, units in units_of.items():
             # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
-            codes = Random(root.keys[0]).sample(range(1, 2**CHECKS), len(units))
-            for cell, code in zip(units, codes, strict=True):
+            codes = sorted(range(1, 2**CHECKS), key=partial(_digest, root.keys[0]))
+            for cell, code in zip(units, codes, strict=False):
                 for n in [code + CHECKS] if is_few else range(CHECKS):
                     if is_few or code >> n & 1:
                         groups.setdefault((n, root.dimensions), []).append(cell)
@@ -432,10 +432,24 @@ class Search:
                     questions.append(question)
                 else:
                     question.add(cell, {})
-        # An error in a cell without counts must not hide one in the only other cell.
+        # Cells without counts, too: in other questions they may have hidden an error.
+        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
         if not is_few:
+            self._empty = list(dict.fromkeys((*self._empty, *empty)))
             self._carry(questions)
+            empty = [cell for cell in self._empty if cell.root in roots and not cell.questions]
+        checks = len(questions)
+        for cell in empty:
+            if len(questions) == checks or not questions[-1].has_room(cell):
+                questions.append(Question([cell], is_repeated=True))
+            else:
+                questions[-1].add(cell, {})
         return questions
+
+
+def _digest(*values: object) -> bytes:
+    """Return what orders values as if by chance, but the same in each process."""
+    return sha256(repr(values).encode()).digest()
 
 
 def _apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
