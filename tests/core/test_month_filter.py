@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -64,4 +65,4 @@ def test_windows_end_with_their_months_and_cover_the_range() -> None:
     assert all(
         (window.first.year, window.first.month) == (window.last.year, window.last.month) for window in windows
     )
-    assert all(a.last + timedelta(days=1) == b.first for a, b in zip(windows, windows[1:], strict=False))
+    assert all(a.last + timedelta(days=1) == b.first for a, b in pairwise(windows))
