@@ -6,7 +6,8 @@ Tables over 5,000 links: an account as the sandbox makes it (200,000 clicks of f
 with lifelike labels), a dense one (every link is clicked every day), a sparse one (1 % of them are clicked).
 A service in memory answers; what it counts for each link and day is the truth. Halving requests first halves
 alone, and confirms nothing. The daily row is the table of a day on which 50 links were clicked, given the
-hits of the day before. The 20 tables: three accounts of the sandbox over 1, 3, 7 and 30 days, clicks by Zipf's law over 1 and 7 days.
+hits of the day before. The 20 tables: three accounts of the sandbox over 1, 3, 7 and 30 days, clicks by
+Zipf's law over 1 and 7 days.
 
 Nothing here but the milliseconds depends on the speed of the machine.
 """
