@@ -6,7 +6,7 @@ skipped. Slashtags and tags that are requested alone are delivered one by one.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -30,6 +30,7 @@ from .group import FIRST_GROUP, Group, Part, as_read, read_groups
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
+T = TypeVar("T")
 
 #: Clicks expected, at most, while days are searched that are not over: the busiest batches are requested link
 #: by link instead.
@@ -40,6 +41,8 @@ DURATION = 10
 FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
+#: Results taken over between two turns of the event loop.
+PAUSE = 50
 #: Requests of a round that are sent first where none succeeds.
 FEW_AT_FIRST = 16
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
@@ -262,9 +265,11 @@ class EachRun(Generic[R]):
 
         # A whole batch shows whether its all-time statistics are right.
         few = 0 if group.all_time_counts else FEW_KEYS
-        search = Search([look_alikes(selector.keys) for selector in selectors], few=few)
+        search = await self._in_thread(
+            lambda: Search([look_alikes(each.keys) for each in selectors], few=few)
+        )
         rounds, is_first, clock = search.rounds(), True, asyncio.get_running_loop().time
-        while round_ := await self._take_apart(rounds):
+        while round_ := await self._in_thread(partial(next, rounds, ())):
             failures_before, began = self._state.failures, clock()
             if not is_first:
                 group.advance(time_slice, (1 - FIRST_SHARE) * search.open_keys)
@@ -289,14 +294,16 @@ class EachRun(Generic[R]):
                 )
             return
         await ask_alone()
-        for key, found in search.results.items():
+        for n, (key, found) in enumerate(search.results.items()):
             group.add(key, stats_of(found, window))
+            if n % PAUSE == 0:
+                await asyncio.sleep(0)
         group.advance(time_slice, 0)
 
-    async def _take_apart(self, rounds: Iterator[Sequence[Question]]) -> Sequence[Question]:
-        """Return the next round of a search, none at the end."""
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Do the work of a search in a thread."""
         async with self._deduction:
-            return await in_thread(partial(next, rounds, ()))
+            return await in_thread(work)
 
     def _is_over(self, time_slice: TimeSlice) -> bool:
         """Whether a period is over by every clock."""

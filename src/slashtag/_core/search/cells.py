@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Literal
 
 from ..._summed_statistics import add_counts
@@ -220,3 +221,19 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
         if swaps >= most:
             return swaps
     return swaps + alike
+
+
+def apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
+    """Return cells of which no two were in one question, those that may have most counts first."""
+    found: list[Cell] = []
+    used: set[Question] = set()
+    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
+        if used.isdisjoint(cell.questions):
+            used.update(cell.questions)
+            found.append(cell)
+    return found
+
+
+def digest(*values: object) -> bytes:
+    """Return what orders values as if by chance, but the same in each process."""
+    return sha256(repr(values).encode()).digest()

@@ -32,11 +32,10 @@ answers alone, so that a second run can replay a journal.
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
-from hashlib import sha256
 
 from ..batches import Selector, folded, halves
 from .bounds import Bounds
-from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, is_sound
+from .cells import WIDTH, Answer, Cell, Question, Unit, apart, confusion, difference, digest, is_sound
 
 #: Most ways in which clicks may be confused between the cells of a request; of cells that were asked before,
 #: in a round of fewer than FEW_REQUESTS.
@@ -323,10 +322,11 @@ class Search:
         low = self._bounds.low
         for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
             counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
-            if len(cell.keys) > 1:
-                self.unresolved += cell.keys
+            key, *others = cell.keys
+            if others:
+                self.unresolved += [key, *others]
             else:
-                self.results[cell.keys[0]] = counts
+                self.results[key] = counts
 
     # What to ask.
 
@@ -362,7 +362,7 @@ class Search:
         packed: list[Question] = []
         self._place(fresh, packed, DOUBT)
         if len(asked) + len(packed) < FEW_REQUESTS:
-            self._place(_apart(repeats, self._bounds), packed, REPEAT_DOUBT)
+            self._place(apart(repeats, self._bounds), packed, REPEAT_DOUBT)
         else:
             self._place([cell for cell in repeats if not cell.halves], packed, DOUBT, opens=False)
         self._carry(packed)
@@ -417,7 +417,7 @@ class Search:
         is_few = sum(map(len, units_of.values())) <= CHECKS
         for root, units in units_of.items():
             # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
-            codes = sorted(range(1, 2**CHECKS), key=partial(_digest, root.keys[0]))
+            codes = sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
             for cell, code in zip(units, codes, strict=False):
                 for n in [code + CHECKS] if is_few else range(CHECKS):
                     if is_few or code >> n & 1:
@@ -445,19 +445,3 @@ class Search:
             else:
                 questions[-1].add(cell, {})
         return questions
-
-
-def _digest(*values: object) -> bytes:
-    """Return what orders values as if by chance, but the same in each process."""
-    return sha256(repr(values).encode()).digest()
-
-
-def _apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
-    """Return cells of which no two were in one question, those that may have most counts first."""
-    found: list[Cell] = []
-    used: set[Question] = set()
-    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
-        if used.isdisjoint(cell.questions):
-            used.update(cell.questions)
-            found.append(cell)
-    return found
