@@ -14,7 +14,7 @@ none, of a batch                                     its halves are batches: a k
 contradicts itself, of a batch                       its keys are asked alone
 agrees with the others                               it is an equation of the counts of its cells
 contradicts others                                   the batches most in doubt are asked again, then the
-                                                     others in question
+                                                     others in question, then those asked with them
 a batch has changed                                  its earlier answers hold up to the change; all is derived
                                                      anew, and the batch checked again
 none has changed, or there was no answer             it counts for nothing; what is most in doubt and the
@@ -239,13 +239,16 @@ class Search:
     def _find_change(
         self, contradictory: Sequence[Question], doubts: Counter[Cell]
     ) -> Generator[Sequence[Question], None, bool]:
-        """Ask the batches most in doubt again, then the others in question, until one has changed.
+        """Ask the batches most in doubt again, then others asked with them, until one has changed.
 
         If one has, earlier answers hold up to that change: derive all anew and return True.
         """
         cells = {cell for question in contradictory for cell in question.cells}
         most = max(doubts[cell] for cell in cells)
-        for near in ({cell.root for cell in cells if doubts[cell] == most}, {cell.root for cell in cells}):
+        likely = {cell.root for cell in cells if doubts[cell] == most}
+        facts = [fact for fact in self._facts if any(cell.root in likely for cell in fact.cells)]
+        beside = {cell.root for fact in facts for cell in fact.cells}
+        for near in (likely, {cell.root for cell in cells}, beside):
             roots = [root for root in self._roots if root in near and not root.is_asked_again]
             asked = [Question([root], is_repeated=True) for root in roots]
             yield from self._ask(asked)
@@ -412,8 +415,8 @@ class Search:
     def _check(self) -> list[Question]:
         """Return questions about all units with counts that are not checked yet."""
         groups: dict[tuple[int, frozenset[str]], list[Cell]] = {}
-        roots = [root for root in self._unchecked if root in self._roots]
-        units_of = {root: [cell for cell in root.leaves() if cell.total(self._bounds.low)] for root in roots}
+        low, roots = self._bounds.low, [root for root in self._unchecked if root in self._roots]
+        units_of = {root: [cell for cell in root.leaves() if cell.total(low)] for root in roots}
         is_few = sum(map(len, units_of.values())) <= CHECKS
         for root, units in units_of.items():
             # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
