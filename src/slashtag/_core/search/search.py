@@ -422,7 +422,7 @@ class Search:
             # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
             codes = sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
             for cell, code in zip(units, codes, strict=False):
-                for n in [code + CHECKS] if is_few else range(CHECKS):
+                for n in [CHECKS + len(groups)] if is_few else range(CHECKS):
                     if is_few or code >> n & 1:
                         groups.setdefault((n, root.dimensions), []).append(cell)
         self._unchecked = {}
