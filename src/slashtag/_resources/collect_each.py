@@ -47,6 +47,8 @@ PAUSE = 50
 FEW_AT_FIRST = 16
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
 GROUP, GROUP_WINDOWS = 200, 600
+#: Groups that are smaller than the others, as they grow.
+SMALL_GROUPS = 2
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
 GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
 #: Share of a slashtag's progress that the answer for its batch is.
@@ -110,8 +112,8 @@ class EachRun(Generic[R]):
         earlier, self._groups = self._delivered, self._groups + 1
         group = Group(selectors, self._plan, self._state, self._results, earlier if self._ordered else None)
         self._delivered = group.is_delivered
-        # Beside the second group the first, small one would take as long as that.
-        if self._groups == 2 and self._is_growing:
+        # Beside a larger group a small one would take as long as that.
+        if self._groups <= SMALL_GROUPS + 1 and self._is_growing:
             await earlier.wait()
         if self._may_infer and not await self._collect_months(group):
             await self._collect_parts(group, [(each, selectors) for each in self._plan.time_slices])

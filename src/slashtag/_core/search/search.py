@@ -440,7 +440,7 @@ class Search:
         if not is_few:
             self._empty = list(dict.fromkeys((*self._empty, *empty)))
             self._carry(questions)
-            empty = [cell for cell in self._empty if cell.root in roots and not cell.questions]
+            return questions
         checks = len(questions)
         for cell in empty:
             if len(questions) == checks or not questions[-1].has_room(cell):
