@@ -173,13 +173,13 @@ class Stats:
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
-        answers once they leave no other value. Parts of each batch that was taken apart are requested once
-        more, past caches and in other company; if they differ or the batch has changed meanwhile, what
-        depends on it is requested anew. Only days that are over are inferred: of the others, smaller and
-        smaller parts of a batch are requested until slashtags with clicks stand alone. If halves of a batch
-        do not add up to it, or answers contradict each other also when requested again, every slashtag is
-        requested alone, and a warning logged. With three or more windows, months that all-time statistics
-        show empty are skipped. `inferred=False` requests every slashtag alone.
+        answers once they leave no other value. Those with clicks are requested once more, past caches and in
+        other company; if they differ or a batch has changed meanwhile, what depends on it is requested anew.
+        Days that are not over are inferred unless more than about one click is expected meanwhile. If parts
+        of a batch do not add up to it, also when requested again, every slashtag is requested alone, and a
+        warning logged. With three or more windows, months that all-time statistics show empty are skipped.
+        Results come in groups, the first of which are small, unless they are `ordered`. `inferred=False`
+        requests every slashtag alone and yields each as soon as it is known.
 
         ShortUrls are sorted by `hits`, unless `ordered` is True: fewest requests are needed if slashtags with
         clicks are adjacent. With `ordered="hits"` they are yielded in that order. `earlier_hits` has the hits
