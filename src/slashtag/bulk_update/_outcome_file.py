@@ -124,7 +124,8 @@ class OutcomeFile:
             if first.salt is None:
                 raise msgspec.DecodeError
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise ExportError(f"{self._path} does not hold outcomes; choose another file") from None
+            told = "is no file of outcomes, or was edited: what was done is not known without it"
+            raise ExportError(f"{self._path} {told}") from None
         key = account_key(self._session, first.salt)
         self._key, account = key[32:], key[:32].hex()
         if lines and first.account != account:
