@@ -253,3 +253,14 @@ async def test_a_pipe_is_refused_as_nothing_can_be_recorded_beside_it(
     finally:
         os.close(reading)
     assert puts(box) == 0
+
+
+@pytest.mark.parametrize("outcomes", ["s3://user:pass-word@bucket/o.jsonl", "a\0b", "/nowhere/at/all.jsonl"])
+async def test_outcomes_that_cannot_be_recorded_are_told_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, source: Path, outcomes: str
+) -> None:
+    with pytest.raises((ExportError, InvalidRequestError)) as raised:
+        async with BulkUpdate(session, source, outcomes=outcomes) as update:
+            await anext(update)
+    assert "pass-word" not in str(raised.value)
+    assert box.requests == []

@@ -203,6 +203,8 @@ class OutcomeFile:
         except OSError as error:
             self._failure = error
             raise ExportError(f"{self._path} cannot be written: {error.strerror}") from None
+        except ValueError:
+            raise ExportError(f"{str(self._path)!r} cannot be the name of a file") from None
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine.

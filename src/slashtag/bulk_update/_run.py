@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, ShortUrl
-from .._internal import check_callback, in_thread
+from .._internal import check_callback, check_local_path, in_thread
 from ..export import URLS
 from ..tables import Table, open_table
 from ._changes import (
@@ -120,6 +120,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
             raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
         else:
             self._given = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
+        check_local_path(outcomes)
         self.path = Path(outcomes)
         #: The file of the links as they were; None if no change was left to send.
         self.undo_path: Path | None = None
