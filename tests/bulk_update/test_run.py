@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -238,3 +239,28 @@ async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
     (difference,) = shown.differences
     assert wire.requests[-2].json()["destination"] == "https://new.example/"
     assert difference.now == "302"
+
+
+async def test_a_pipe_is_refused_as_nothing_can_be_recorded_beside_it(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, CSV.encode())
+    os.close(writing)
+    try:
+        with pytest.raises(InvalidRequestError):
+            BulkUpdate(session, f"/dev/fd/{reading}")
+    finally:
+        os.close(reading)
+    assert puts(box) == 0
+
+
+@pytest.mark.parametrize("outcomes", ["s3://user:pass-word@bucket/o.jsonl", "a\0b", "/nowhere/at/all.jsonl"])
+async def test_outcomes_that_cannot_be_recorded_are_told_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, source: Path, outcomes: str
+) -> None:
+    with pytest.raises((ExportError, InvalidRequestError)) as raised:
+        async with BulkUpdate(session, source, outcomes=outcomes) as update:
+            await anext(update)
+    assert "pass-word" not in str(raised.value)
+    assert box.requests == []

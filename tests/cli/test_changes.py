@@ -244,7 +244,7 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
     results = path.with_name("changes.results.jsonl")
     results.write_text("my own notes")
     ran = cli("urls", "update", "--from", str(path))
-    assert (ran.code, "does not hold outcomes" in ran.error) == (1, True)
+    assert (ran.code, "file of outcomes" in ran.error) == (1, True)
     results.unlink()
     results.mkdir()
     assert "cannot be written" in cli("urls", "update", "--from", str(path)).error

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import io
 import tracemalloc
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openpyxl import Workbook
 from openpyxl.styles import Font
 
 from slashtag import InvalidRequestError
-from slashtag.tables import LoadedTable, load_table
+from slashtag.tables import LoadedTable, _xlsx, load_table
 from slashtag.tables._flaws import Wrong
 from slashtag.tables._reading import _text as as_text
 
-from .workbooks import ods, ods_row, row, text, xlsx
+from .workbooks import MAIN, ods, ods_row, row, text, xlsx
 
 HEAD = ("slashtag", "destination", "created_at")
 NEVER = '<calcPr fullCalcOnLoad="1"/>'
@@ -243,3 +246,60 @@ def test_a_damaged_workbook_is_read_or_refused(seed: int) -> None:
 def test_what_is_no_whole_table_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidRequestError, match=r"a\.xlsx"):
         read(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1"])
+def test_sheets_in_another_encoding_are_refused_and_not_empty(encoding: str) -> None:
+    file, data = io.BytesIO(), xlsx(row(1, "slashtag") + row(2, "kö"))
+    with zipfile.ZipFile(io.BytesIO(data)) as made, zipfile.ZipFile(file, "w") as archive:
+        for name in made.namelist():
+            part = made.read(name)
+            if "sheet1" in name:
+                declared = f'<?xml version="1.0" encoding="{encoding}"?>'
+                part = f"{declared}{part.decode()}".encode(encoding)
+            archive.writestr(name, part)
+    with pytest.raises(InvalidRequestError, match="UTF-8"):
+        read(file.getvalue())
+
+
+CELLS = st.sampled_from(
+    [
+        '<c r="{}" t="e"><v>#N/A</v></c>',
+        "<c r='{}' t='e'><v>#N/A</v></c>",
+        '<c r="{}" t = "e"><v>#N/A</v></c>',
+        '<c t="e" r="{}"><v>#N/A</v></c>',
+        '<x:c r="{}" xmlns:x="' + MAIN + '" t="e"><x:v>#N/A</x:v></x:c>',
+        '<c r="{}" t="str"><f>A1</f><v>ab</v></c>',
+        '<c r="{}"><f/></c>',
+        '<c r="{}" t="s"><v>2</v></c>',
+        '<c r="{}" t="s"><v>1</v></c>',
+        '<c r="{}" t="inlineStr"><is><t>_x005F_x0041_</t></is></c>',
+        '<c r="{}" t="inlineStr"><is><r><t>_x00</t></r><r><t>20_</t></r></is></c>',
+        '<c r="{}"><v>7</v></c>',
+        '<c r="{}" s="1"/>',
+        "<c/>",
+        "<!-- a comment --><c><v>7</v></c>",
+    ]
+)
+
+
+def flaws(data: bytes) -> list[object]:
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    names = {name.lower(): name for name in archive.namelist()}
+    return [*_xlsx.flaws_of_xlsx(archive, names)["S1"].areas]
+
+
+@given(st.lists(st.tuples(st.booleans(), CELLS), max_size=6), st.booleans())
+def test_a_sheet_that_is_not_read_in_full_has_nothing_to_be_found(
+    rows: list[tuple[bool, str]], is_escaped: bool
+) -> None:
+    shared = "<si><t>slashtag</t></si><si><t>b_x</t></si><si><t>%s</t></si>" % ("_x0007_" * is_escaped)
+    made = "".join(
+        f'<row r="{n}">{cell.format(f"A{n}")}</row>' if is_named else f"<row>{cell.format(f'A{n}')}</row>"
+        for n, (is_named, cell) in enumerate(rows, 2)
+    )
+    data = xlsx(row(1, '<c r="A1" t="s"><v>0</v></c>') + made, shared=shared)
+    quick = flaws(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_xlsx, "_is_plain", lambda *_: False)
+        assert flaws(data) == quick

@@ -7,6 +7,8 @@ import json
 from datetime import date, datetime
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -189,3 +191,29 @@ def test_an_error_shows_little_of_a_list_or_an_object() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         load_table(io.BytesIO(json.dumps(columns).encode()), "columns.json").rows()
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'[{"slashtag": "k0", "slashtag": "k1"}]',
+        b'{"slashtag": "k0"}\n\n{"id": 1, "slashtag": "k1", "slashtag": "k1"}\n',
+        "slashtag,destination\nk0,x\n".encode("utf-16-le"),
+        "slashtag\nk0\n".encode("utf-32"),
+    ],
+)
+def test_what_would_lose_values_without_a_word_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidRequestError):
+        load_table(io.BytesIO(data), "x").rows()
+
+
+def test_parquet_of_data_frames_keeps_columns_without_rows_and_cuts_nanoseconds() -> None:
+    created = pyarrow.array([1_704_164_645_123_456_789], pyarrow.timestamp("ns"))
+    table = pyarrow.table({"slashtag": ["k0"], "created_at": created})
+    for part, rows in (table, [("k0", "2024-01-02T03:04:05.123456")]), (table.slice(1), []):
+        file = io.BytesIO()
+        pyarrow.parquet.write_table(part, file)
+        file.seek(0)
+        found = load_table(file, "x")
+        assert found.columns == ["slashtag", "created_at"]
+        assert [tuple(cells.values()) for _, cells in found.rows()] == rows

@@ -201,6 +201,7 @@ class Urls(Resource[ShortUrl]):
         See docs/service.md, Update a short URL.
         """
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
+        del password  # which a traceback would show
         return (await self._sender.send(change.call())).rows_updated
 
     def update_many(

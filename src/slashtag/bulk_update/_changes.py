@@ -87,6 +87,9 @@ class ChangeRow(Struct, frozen=True):
     change: Change
     edited: Mapping[str, str] | None = None
 
+    def __repr__(self) -> str:
+        return f"ChangeRow({self.line}, {self.change!r})"  # cells may have a password
+
 
 class Sheet(Struct, frozen=True):
     """File of changes: the cells of its rows by column, and whether they are those of a listing.
@@ -98,6 +101,9 @@ class Sheet(Struct, frozen=True):
     where: str
     is_listing: bool
     rows: list[tuple[int, dict[str, str]]]
+
+    def __repr__(self) -> str:
+        return f"Sheet({self.where!r}, {many(len(self.rows), 'row')})"  # cells may have a password
 
     @property
     def is_guarded(self) -> bool:

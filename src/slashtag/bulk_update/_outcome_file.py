@@ -124,7 +124,8 @@ class OutcomeFile:
             if first.salt is None:
                 raise msgspec.DecodeError
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise ExportError(f"{self._path} does not hold outcomes; choose another file") from None
+            told = "is no file of outcomes, or was edited: what was done is not known without it"
+            raise ExportError(f"{self._path} {told}") from None
         key = account_key(self._session, first.salt)
         self._key, account = key[32:], key[:32].hex()
         if lines and first.account != account:
@@ -202,6 +203,8 @@ class OutcomeFile:
         except OSError as error:
             self._failure = error
             raise ExportError(f"{self._path} cannot be written: {error.strerror}") from None
+        except ValueError:
+            raise ExportError(f"{str(self._path)!r} cannot be the name of a file") from None
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine.

@@ -13,11 +13,20 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import AsyncSession, Change, Outcome, Progress, ShortUrl
-from .._internal import check_callback, in_thread
+from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, ShortUrl
+from .._internal import check_callback, check_local_path, in_thread
 from ..export import URLS
 from ..tables import Table, open_table
-from ._changes import ChangeRow, DoubtfulChangesError, LinkIndex, Problem, checked, read_sheet
+from ._changes import (
+    ChangeRow,
+    ChangesError,
+    DoubtfulChangesError,
+    LinkIndex,
+    Problem,
+    Sheet,
+    checked,
+    read_sheet,
+)
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 from ._plan import Difference, PlannedRow, completed, plan
 
@@ -100,15 +109,18 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
             check_callback("confirm", confirm)
         self._session = session
         if isinstance(changes, str | os.PathLike):
-            sheet = read_sheet(changes)
+            try:
+                self._given = _read_changes(changes)
+            except InvalidRequestError as error:
+                raise error.with_traceback(None) from None  # the frames below have passwords of links
             # Rows of a listing are compared with the links first; they have destination and redirect code.
-            keep = keep or sheet.is_listing
-            self._given = sheet if sheet.is_listing else sheet.changes(LinkIndex())
-            outcomes = outcomes or Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
+            keep = keep or isinstance(self._given, Sheet)
+            outcomes = outcomes or _beside(Path(changes))
         elif outcomes is None:
             raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
         else:
             self._given = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
+        check_local_path(outcomes)
         self.path = Path(outcomes)
         #: The file of the links as they were; None if no change was left to send.
         self.undo_path: Path | None = None
@@ -147,7 +159,10 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         )
 
     async def _plan(self, file: OutcomeFile) -> list[PlannedRow]:
-        return await plan(self._session, self._given, file, self._progress, repeat_lost=self._repeat_lost)
+        try:
+            return await plan(self._session, self._given, file, self._progress, repeat_lost=self._repeat_lost)
+        except ChangesError as error:
+            raise error.with_traceback(None) from None  # the frames below have passwords of links
 
     def _doubts(self, rows: list[PlannedRow]) -> list[Problem]:
         left = (row for row in rows if row.is_left(repeat_lost=self._repeat_lost))
@@ -251,6 +266,19 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _read_changes(path: str | os.PathLike[str]) -> Sheet | list[ChangeRow]:
+    sheet = read_sheet(path)
+    return sheet if sheet.is_listing else sheet.changes(LinkIndex())
+
+
+def _beside(path: Path) -> Path:
+    """Return where the outcomes of a file of changes are recorded; raises InvalidRequestError for a pipe."""
+    if not path.is_file():
+        told = "is no regular file, beside which outcomes can be recorded"
+        raise InvalidRequestError(f"{path} {told}: save the changes as one")
+    return path.with_name(f"{path.stem}.results.jsonl")
 
 
 def _write_links(outcomes: Path, links: list[ShortUrl]) -> Path:

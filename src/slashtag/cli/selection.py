@@ -1,6 +1,6 @@
 """The options that say which days and links a command is about."""
 
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
@@ -11,14 +11,15 @@ from typer import Argument, Option
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
 from .._internal import check_slashtag, did_you_mean, optional
+from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
 
 TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 _option = partial(Option, rich_help_panel="Which links (one of these)")
-#: So many slashtags are looked up in the account by default, and so many unknown ones are asked about.
-CHECKED, ASKED = 1_000, 3
+#: So many unknown slashtags are asked about: did you mean another?
+ASKED = 3
 
 
 class ResolvedPeriod(NamedTuple):
@@ -104,9 +105,7 @@ class SelectionOptions:
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
     all_links: bool = _option(False, "--all", help="Every link of the account.")
-    no_check: bool = _option(
-        False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."
-    )
+    no_check: bool = _option(False, "--no-check", help="Do not look up slashtags in the account.")
 
     def __post_init__(self) -> None:
         given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.all_links])
@@ -138,7 +137,8 @@ class SelectionOptions:
 
         if any("://" in key for key in keys):
             found = await find(session)
-        elif not self.no_check and len(keys) <= CHECKED:
+        elif not self.no_check:
+            # However many they are: a page of the listing has 500 links, a request for clicks 100 slashtags.
             found = await optional(session, "the check of slashtags", find)
         if found is None:
             return Selected([*keys])
@@ -148,6 +148,9 @@ class SelectionOptions:
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
+        by_url = [link for key, link in found.items() if link is not None and "://" in key]
+        if by_url:
+            _warn_of_shared(run, by_url, await Links.read(session, progress=progress))
         return Selected([link for link in found.values() if link is not None])
 
     def _given(self) -> list[GivenKey]:
@@ -167,6 +170,16 @@ class SelectionOptions:
             elif self.no_check:
                 raise InvalidRequestError(f"{key!r} is a short URL, whose slashtag is looked up")
         return found
+
+
+def _warn_of_shared(run: Run, asked: Collection[ShortUrl], links: Links) -> None:
+    """Warn of links that were named by short URL and share their slashtag with one that was not."""
+    ids = {link.id for link in asked}
+    for link in asked:
+        others = [each for each in links.by_slashtag.get(link.slashtag or "", ()) if each.id not in ids]
+        if others:
+            named = ", ".join(each.short_url or str(each.id) for each in others)
+            run.warn(f"the clicks of {link.short_url} are counted together with those of {named}", "shared: ")
 
 
 def _keys_of(table: LoadedTable) -> list[GivenKey]:

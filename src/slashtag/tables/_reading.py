@@ -14,11 +14,13 @@ import csv
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 from importlib import import_module
+from json import JSONDecoder
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -236,6 +238,8 @@ def _csv(text: str) -> Iterator[Line]:
         start += 1
     else:
         return
+    if "\0" in line:
+        raise InvalidRequestError("is not in UTF-8, or has a NUL character in its first line")
     delimiter = told or max(",;\t", key=lambda each: len(next(csv.reader([line], delimiter=each))))
     rest = io.StringIO("".join([line, *lines]), newline="")
     rows, before = csv.reader(rest, delimiter=delimiter, strict=True), 0
@@ -244,14 +248,35 @@ def _csv(text: str) -> Iterator[Line]:
         before = rows.line_num
 
 
-def _records(records: Iterable[dict[str, Any]]) -> Iterator[Line]:
-    rows = list(records)
+def _json(text: str) -> Iterator[Line]:
+    """Return the records of a list, or those that follow each other, one a line."""
+    text = text.strip()
+    # Of a name that is there twice the decoder of the rows keeps one value without a word.
+    decoder, at = JSONDecoder(object_pairs_hook=_check_names), 0
+    while at < len(text):
+        _, at = decoder.raw_decode(text, at)
+        at = _BLANKS.match(text, at).end()  # type: ignore[union-attr]
+    rows = _decode_list(text) if text.startswith("[") else _decode_lines(text)
     names = list(dict.fromkeys(name for row in rows for name in row))
     return enumerate([names, *([row.get(name) for name in names] for row in rows)], 1)
 
 
+_BLANKS = re.compile(r"\s*")
+
+
+def _check_names(members: list[tuple[str, Any]]) -> None:
+    if twice := [name for name, n in Counter(name for name, _ in members).items() if n > 1]:
+        raise InvalidRequestError(f"has a record with several values of {', '.join(map(repr, twice))}")
+
+
 def _parquet(data: bytes) -> tuple[None, Iterator[Line]]:
-    return None, _records(import_module("pyarrow.parquet").read_table(io.BytesIO(data)).to_pylist())
+    table: Any = import_module("pyarrow.parquet").read_table(io.BytesIO(data))
+    columns = [
+        # Times of Python have no nanoseconds.
+        (each.cast("timestamp[us]", safe=False) if str(each.type) == "timestamp[ns]" else each).to_pylist()
+        for each in table.columns
+    ]
+    return None, enumerate([table.column_names, *zip(*columns, strict=True)], 1)
 
 
 def _markup(text: str) -> Iterator[Line]:
@@ -268,8 +293,8 @@ _BINARY: tuple[tuple[bytes, str, Callable[[bytes], tuple[str | None, Iterable[Li
 )
 #: How a format of text begins, its name, whether its records name their columns, and its reader.
 _TEXT: tuple[tuple[str, str, bool, Callable[[str], Iterable[Line]]], ...] = (
-    ("[", "a JSON list of objects", True, lambda text: _records(_decode_list(text))),
-    ("{", "a file of JSON Lines, one object each", True, lambda text: _records(_decode_lines(text))),
+    ("[", "a JSON list of objects", True, _json),
+    ("{", "a file of JSON Lines, one object each", True, _json),
     ("<", "a table", False, _markup),
     ("", "a CSV file in UTF-8", False, _csv),
 )

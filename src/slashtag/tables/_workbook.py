@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any
+from zipfile import ZipFile
 
 from .. import InvalidRequestError
-from ._flaws import Flaws, flaws_of_xml
+from ._flaws import Flaws
+from ._ods import flaws_of_ods
 from ._xls import flaws_of_xls
+from ._xlsx import flaws_of_xlsx
 
 
 def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]]:
@@ -19,7 +22,7 @@ def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]
     """
     library: Any = import_module("python_calamine")
     # Before the library holds every cell of a sheet between its first and its last.
-    flaws = flaws_of_xml(data) if data.startswith(b"PK") else flaws_of_xls(data)
+    flaws = _flaws_of_archive(data) if data.startswith(b"PK") else flaws_of_xls(data)
     for name, found_there in flaws.items():
         found_there.check(name)
     try:
@@ -47,6 +50,20 @@ def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]
         raise InvalidRequestError(f"has cells on hidden sheets only, such as {found[0][0]!r}")
     name, rows = visible[0] if visible else ("", [])
     return name, iter(rows)
+
+
+def _flaws_of_archive(data: bytes) -> dict[str, Flaws]:
+    """Return what is found in each sheet of an archive of XML, by its name.
+
+    Raises InvalidRequestError for another archive, whose flaws cannot be found.
+    """
+    archive = ZipFile(io.BytesIO(data))
+    names = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
+    if "xl/workbook.bin" in names:
+        raise InvalidRequestError(
+            "is a binary workbook (.xlsb), whose error values are not told from empty cells; save it as .xlsx"
+        )
+    return flaws_of_ods(archive) if "content.xml" in names else flaws_of_xlsx(archive, names)
 
 
 def _rows(sheet: Any, flaws: Flaws) -> Iterator[tuple[int, Sequence[Any]]]:
