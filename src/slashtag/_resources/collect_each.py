@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Selector, look_alikes
+from .._core.batches import Selector
 from .._core.call import SETTLING_SECONDS
 from .._core.contradictions import RangeAnswer
+from .._core.look_alikes import look_alikes
 from .._core.month_filter import Counts, MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
 from .._core.search.cells import TOTAL, Answer, Label, Question

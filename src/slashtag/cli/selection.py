@@ -10,14 +10,15 @@ import typer
 from typer import Argument, Option
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
-from .._internal import check_slashtag, did_you_mean, optional
+from .._internal import check_slashtag, did_you_mean, has_journal, optional
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
 
 TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 _option = partial(Option, rich_help_panel="Which links (one of these)")
-#: So many slashtags are looked up in the account by default, and so many unknown ones are asked about.
+#: So many slashtags are looked up in the account by default, any number for a job; and so many unknown ones
+#: are asked about.
 CHECKED, ASKED = 1_000, 3
 
 
@@ -105,7 +106,10 @@ class SelectionOptions:
     timezone: str | None = TIMEZONE
     all_links: bool = _option(False, "--all", help="Every link of the account.")
     no_check: bool = _option(
-        False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."
+        False,
+        "--no-check",
+        help=f"Do not look up slashtags in the account; over {CHECKED:,} are only looked up for a file that "
+        "may be continued. With this, a continued file does not notice slashtags that other links got.",
     )
 
     def __post_init__(self) -> None:
@@ -128,7 +132,10 @@ class SelectionOptions:
             run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
-        """Return the links that the options select; what no link has is left out."""
+        """Return the links that the options select; what no link has is left out.
+
+        A job looks up any number, as its journal knows answers by the links that they are about.
+        """
         if self.tag or self.all_links:
             return Selected(tags=self.tag or None)
         keys, found, seen = self.slashtags, None, set[str]()
@@ -138,7 +145,7 @@ class SelectionOptions:
 
         if any("://" in key for key in keys):
             found = await find(session)
-        elif not self.no_check and len(keys) <= CHECKED:
+        elif not self.no_check and (len(keys) <= CHECKED or has_journal(session)):
             found = await optional(session, "the check of slashtags", find)
         if found is None:
             return Selected([*keys])

@@ -23,7 +23,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ..batches import folded, halves
+from ..batches import halves
+from ..look_alikes import folded
 from .bounds import Bounds, Pause
 from .cells import TOTAL, Answer, Cell, Question, Unit, confusion, difference, is_sound
 from .confirmation import Check, Confirmation, checks_of
