@@ -6,7 +6,7 @@ skipped.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Container, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
@@ -26,7 +26,7 @@ from .._core.windows import RangeEnd, TimeSlice, Window, split_at
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._summed_statistics import RangeStats, RunningSum, Statistics
-from .collect import RunState
+from .collect import RunState, is_refusal
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
@@ -298,6 +298,7 @@ class EachRun(Generic[R]):
         window = time_slice.window
         assert window is not None
         unusable: list[SlashtagError] = []
+        answered, refused = set[str](), set[str]()
 
         async def ask(question: Question | Check) -> None:
             selector = group.select(question.keys)
@@ -317,6 +318,7 @@ class EachRun(Generic[R]):
             self._state.succeeded()
             self._compare(group, selector, stats, window)
             question.answer = counts_of(stats, window)
+            answered.update(question.keys)
 
         batches = [look_alikes(selector.keys) for selector in selectors]
         # A whole batch shows whether its all-time statistics are right.
@@ -339,9 +341,18 @@ class EachRun(Generic[R]):
                 if search is not leader:
                     await group.has_verified.wait()
                     search.is_verified |= leader.is_verified
+        except NoAnswersError as failed:
+            refused = {key for each in selectors for key in each.keys if key not in answered}
+            if not (is_refusal(failed.error) and refused and answered):
+                raise
+            # Of a service that answers others only these fail.
+            self._fail(group, time_slice, without(selectors, answered), failed.error)
         finally:
             if search is leader:
                 group.has_verified.set()
+        if refused:
+            await self._search(group, (time_slice, without(selectors, refused)))
+            return
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
         elif not search.is_usable:
@@ -397,6 +408,12 @@ class EachRun(Generic[R]):
 def singles(selectors: Iterable[Selector]) -> list[Selector]:
     """Return a selector for each slashtag or tag."""
     return [one for selector in selectors for one in selector.singles()]
+
+
+def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:
+    """Return batches without some slashtags, and without those that are then empty."""
+    left = [Selector.of(link for link in each.links if link[0] not in keys) for each in selectors]
+    return [each for each in left if each.keys]
 
 
 def shares_of(selector: Selector, clicks: int) -> list[Selector]:
