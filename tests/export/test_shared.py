@@ -159,3 +159,17 @@ async def test_a_job_notices_what_becomes_of_links_that_it_does_not_select(way: 
         ):
             box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
             assert await totals() == true(), (link, slashtag)
+
+
+async def test_a_tag_without_a_name_that_can_be_read_is_told_as_missing(tmp_path: Path) -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        account(box)
+        for journal in (None, tmp_path / "job.journal"):
+            async with connect(box, journal=journal) as session:
+                assert (await export_clicks(session, DateRange(*SPAN), Kept(), by="tag")).reconciles
+        box.store.write("UPDATE tag SET name = '' WHERE name = ?", ("crowded",))
+        for journal in (None, tmp_path / "job.journal"):
+            rows = Kept()
+            async with connect(box, journal=journal) as session:
+                assert not (await export_clicks(session, DateRange(*SPAN), rows, by="tag")).reconciles
+            assert {row[0] for row in rows} == {"fairs"}
