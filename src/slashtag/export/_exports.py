@@ -89,9 +89,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
     `rows` were written; `reconciles` is False where days, or labels of a dimension, were left out or do not
-    add up to the totals, and where a tag was left out whose name could not be read; `shared` slashtags of the listed links belong to links on other domains too,
-    selected or not. Those of `bounded`, which links without the tags have too, are ambiguous: their rows have
-    only the clicks that the selected links have at least. `session.metrics` has the requests.
+    add up to the totals, and where a tag was left out whose name could not be read; `shared` slashtags of the
+    listed links belong to links on other domains too, selected or not. Those of `bounded`, which links
+    without the tags have too, are ambiguous: their rows have only the clicks that the selected links have at
+    least. `session.metrics` has the requests.
     """
 
     rows: int
