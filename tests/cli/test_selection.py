@@ -8,6 +8,7 @@ import pytest
 
 from slashtag.cli.run import SOME_FAILED
 from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import forget
 
 from .conftest import Cli, Ran, names, objects, one_more_link
 
@@ -93,6 +94,22 @@ def test_more_slashtags_than_are_looked_up_are_counted_as_they_are(
     assert "/api/v1/urls" not in {arrival.path for arrival in box.requests}
     file.write_text("\n".join(f"no-such-{n}" for n in range(1_000)))
     assert len(cli(*RANGE, "--keys-file", str(file)).lines) == 1_000
+
+
+@pytest.mark.unmeasured
+def test_any_number_is_looked_up_for_a_file_that_may_be_continued(
+    cli: Cli, box: Sandbox, tmp_path: Path
+) -> None:
+    keys, target = tmp_path / "keys", tmp_path / "clicks.csv"
+    known = [url.slashtag for url in box.truth.urls()][:20]
+    keys.write_text("\n".join([*known, *(f"no-such-{n}" for n in range(1_001))]))
+    export = "export", "clicks", "2024-01-01", "2024-01-31", "--keys-file", str(keys), "-o", str(target)
+    ran = cli(*export)
+    assert (ran.code, sum("no link has the slashtag" in line for line in ran.lines)) == (3, 1_001)
+    assert len(target.read_text().splitlines()) == 1 + 31 * len({*known})
+    forget(box)
+    assert cli(*export, "--no-check").code == 0
+    assert "/api/v1/urls" not in {arrival.path for arrival in box.requests}
 
 
 @pytest.mark.unmeasured

@@ -123,8 +123,10 @@ class Journal:
 
     def _note_links(self, data: object) -> None:
         """Note which links a page lists."""
-        page: Page[Any] | None = data if isinstance(data, Page) else None
-        for link in () if page is None else page.items:
+        if not isinstance(data, Page):
+            return
+        page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
+        for link in page.items:
             if isinstance(link, ShortUrl) and link.slashtag:
                 self._listed_ids[link.slashtag] = _together(
                     self._listed_ids.get(link.slashtag, ()), (link.id,)
