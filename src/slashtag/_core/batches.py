@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -268,6 +268,24 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     """Split a sequence of at least two items into halves."""
     middle = len(items) // 2
     return items[:middle], items[middle:]
+
+
+def singles(selectors: Iterable[Selector]) -> list[Selector]:
+    """Return a selector for each slashtag or tag."""
+    return [one for selector in selectors for one in selector.singles()]
+
+
+def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:
+    """Return batches without some slashtags, and without those that are then empty."""
+    left = [Selector.of(link for link in each.links if link[0] not in keys) for each in selectors]
+    return [each for each in left if each.keys]
+
+
+def shares_of(selector: Selector, clicks: int) -> list[Selector]:
+    """Split slashtags with so many clicks into parts with about one click each; none without clicks."""
+    links = selector.links
+    size = max(1, len(links) // max(2, clicks))
+    return [Selector.of(links[n : n + size]) for n in range(0, len(links) if clicks else 0, size)]
 
 
 def check_tag(name: object) -> str:

@@ -6,14 +6,14 @@ skipped.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Container, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime, tzinfo
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Selector
+from .._core.batches import Selector, shares_of, singles, without
 from .._core.call import SETTLING_SECONDS
 from .._core.contradictions import RangeAnswer
 from .._core.look_alikes import look_alikes
@@ -403,24 +403,6 @@ class EachRun(Generic[R]):
                 failed = selector if selector.tag is not None else group.select(keys)
                 call = self._plan.query.call(failed, time_slice)
                 self._state.report_failure(call, error, self._plan.only(failed))
-
-
-def singles(selectors: Iterable[Selector]) -> list[Selector]:
-    """Return a selector for each slashtag or tag."""
-    return [one for selector in selectors for one in selector.singles()]
-
-
-def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:
-    """Return batches without some slashtags, and without those that are then empty."""
-    left = [Selector.of(link for link in each.links if link[0] not in keys) for each in selectors]
-    return [each for each in left if each.keys]
-
-
-def shares_of(selector: Selector, clicks: int) -> list[Selector]:
-    """Split slashtags with so many clicks into parts with about one click each; none without clicks."""
-    links = selector.links
-    size = max(1, len(links) // max(2, clicks))
-    return [Selector.of(links[n : n + size]) for n in range(0, len(links) if clicks else 0, size)]
 
 
 async def next_round(rounds: Rounds) -> Sequence[Question | Check]:
