@@ -294,15 +294,15 @@ def _capped(stats: RangeStats, by: RangeStats) -> RangeStats:
 
 
 async def links_of_tags(
-    session: AsyncSession, wanted: Iterable[str] | None = None, progress: Progress | None = None
+    session: AsyncSession, wanted: Iterable[str], progress: Progress | None = None
 ) -> dict[str, list[ShortUrl]]:
-    """Return the links of each tag by its name, as the account has them now; of all tags for None.
+    """Return the links of each tag by its name, as the account has them now.
 
     Names that no tag has are among them, without links. See docs/service.md, List short URLs; List tags.
     """
     list_anew(session)
     names = await names_of_tags(session)
-    found: dict[str, list[ShortUrl]] = {name: [] for name in (names.values() if wanted is None else wanted)}
+    found: dict[str, list[ShortUrl]] = {name: [] for name in wanted}
     async with session.urls.list(progress=progress) as urls:
         async for url in urls:
             name = names.get(url.tag_id) if url.tag_id is not None else None
@@ -313,8 +313,18 @@ async def links_of_tags(
 
 async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:
     """Return the names of all tags by id; raises InvalidRequestError if one that is wanted does not exist."""
-    names = {tag.id: tag.name for tag in await session.tags.list().to_list() if tag.name}
+    names, _ = await read_names_of_tags(session)
     for name in wanted:
         if name not in names.values():
             raise InvalidRequestError(f"the account has no tag {name!r}{did_you_mean(name, names.values())}")
     return names
+
+
+async def read_names_of_tags(session: AsyncSession) -> tuple[dict[int, str], int]:
+    """Return the names of all tags by id, and the number of tags whose name could not be read.
+
+    Clicks of the latter cannot be requested, and are missing where all tags are selected.
+    """
+    tags = await session.tags.list().to_list()
+    names = {tag.id: tag.name for tag in tags if tag.name}
+    return names, len(tags) - len(names)

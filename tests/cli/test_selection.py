@@ -8,6 +8,7 @@ import pytest
 
 from slashtag.cli.run import SOME_FAILED
 from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import forget
 
 from .conftest import Cli, Ran, Serve, names, objects, one_more_link
 
@@ -113,6 +114,22 @@ def test_a_short_url_whose_slashtag_another_link_has_is_said(
         for both in ("promo", f"{first},{second}"):
             assert cli(*command, "--keys", both, "-q").lines == []
         assert cli(*command, "--keys", third, "-q").code == 0
+
+
+@pytest.mark.unmeasured
+def test_any_number_is_looked_up_for_a_file_that_may_be_continued(
+    cli: Cli, box: Sandbox, tmp_path: Path
+) -> None:
+    keys, target = tmp_path / "keys", tmp_path / "clicks.csv"
+    known = [url.slashtag for url in box.truth.urls()][:20]
+    keys.write_text("\n".join([*known, *(f"no-such-{n}" for n in range(1_001))]))
+    export = "export", "clicks", "2024-01-01", "2024-01-31", "--keys-file", str(keys), "-o", str(target)
+    ran = cli(*export)
+    assert (ran.code, sum("no link has the slashtag" in line for line in ran.lines)) == (3, 1_001)
+    assert len(target.read_text().splitlines()) == 1 + 31 * len({*known})
+    forget(box)
+    assert cli(*export, "--no-check").code == 0
+    assert "/api/v1/urls" not in {arrival.path for arrival in box.requests}
 
 
 @pytest.mark.unmeasured

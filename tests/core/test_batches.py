@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
 from urllib.parse import parse_qsl
@@ -17,16 +17,14 @@ from yarl import URL
 from slashtag import DateRange, InvalidRequestError, ShortUrl
 from slashtag._core.batches import (
     Batcher,
-    MadeBatch,
-    MadeBatches,
     Selector,
     encoded_size,
-    folded,
     halves,
     in_fixed_order,
     plain_batches,
     select,
 )
+from slashtag._core.look_alikes import folded
 from slashtag._core.queries import TimeSlice
 from slashtag._core.windows import parse_zone, windows
 from slashtag._credentials import Credentials
@@ -183,71 +181,6 @@ def test_halves_concatenate_back_and_are_smaller(items: list[int]) -> None:
     assert [*left, *right] == items
     assert left
     assert 0 <= len(right) - len(left) <= 1
-
-
-class Run:
-    """Runs of a job that makes batches of links: `k5` has the id 5, unless it is renamed."""
-
-    def __init__(self, kept: Iterable[MadeBatch] = ()) -> None:
-        self.kept = list(kept)
-        self.made = MadeBatches(tuple(self.kept), self.kept.append)
-
-    def batches(
-        self, ids: Iterable[int], renamed: Container[int] = (), *, in_order: bool = False
-    ) -> list[Selector]:
-        links = [ShortUrl(id=n, slashtag=f"{'new' if n in renamed else 'k'}{n}") for n in ids]
-        return Batcher(8_000, refuse, self.made).batches(links, in_order=in_order)
-
-
-some_ids = st.lists(st.integers(0, 999), unique=True, min_size=1, max_size=400)
-
-
-@given(some_ids, st.sets(st.integers(0, 999), max_size=8), st.booleans(), st.randoms(use_true_random=False))
-def test_links_that_come_go_or_are_renamed_change_only_their_batches(
-    ids: list[int], altered: set[int], renames: bool, rng: random.Random
-) -> None:
-    run = Run()
-    first = run.batches(ids)
-    # Another order, as after clicks elsewhere.
-    again = [n for n in rng.sample(ids, len(ids)) if renames or n not in altered] + sorted(altered - {*ids})
-    renamed = altered if renames else ()
-    run = Run(run.kept)
-    second = run.batches(again, renamed)
-    assert sorted(link for each in second for link in each.link_ids) == sorted((n,) for n in again)
-    assert len({*first} - {*second}) <= len(altered) + 1  # a rest gets what is new
-    assert len(second) == -(-len(again) // 100)
-    held = len(run.kept)
-    assert Run(run.kept).batches(rng.sample(again, len(again)), renamed) == second
-    assert len(run.kept) == held
-
-
-@given(st.lists(some_ids, min_size=1, max_size=5), some_ids, st.randoms(use_true_random=False))
-def test_a_question_has_the_same_batches_whatever_else_its_job_has_asked(
-    others: list[list[int]], ids: list[int], rng: random.Random
-) -> None:
-    run, cut = Run(), rng.randrange(len(others) + 1)
-    for question in others[:cut]:
-        run.batches(question)
-    first = run.batches(ids)
-    for question in others[cut:]:
-        run.batches(question)
-    run = Run(run.kept)
-    assert run.batches(rng.sample(ids, len(ids))) == first
-
-
-@given(some_ids, st.sets(st.integers(0, 999), max_size=8))
-def test_in_the_given_order_too_batches_stay_where_their_links_stand_in_a_row(
-    ids: list[int], altered: set[int]
-) -> None:
-    run = Run()
-    first = run.batches(ids, in_order=True)
-    again = [n for n in ids if n not in altered]
-    for n in altered.difference(ids):
-        again.insert(n % (len(again) + 1), n)
-    second = Run(run.kept).batches(again, in_order=True)
-    assert [key for each in second for key in each.keys] == [f"k{n}" for n in again]
-    assert len({*first} - {*second}) <= len(altered) + 1
-    assert len(second) <= len(first) + len(altered)
 
 
 def test_a_slashtag_is_known_by_all_its_links_and_one_given_as_such_by_none() -> None:

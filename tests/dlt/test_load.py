@@ -313,6 +313,27 @@ def test_a_path_that_would_be_read_as_another_is_refused(destination: str, name:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("given", ["", "data", "./data", "~/data"])
+def test_without_an_absolute_folder_of_data_dlt_uses_that_of_the_user(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("DLT_DATA_DIR")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", given)
+    monkeypatch.setattr("os.geteuid", lambda: 1000, raising=False)
+    pipeline = local_pipeline("filesystem", tmp_path / "clicks")
+    assert Path(pipeline.working_dir).is_relative_to(home / ".dlt" / "pipelines")
+    assert not list(here.iterdir())
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (home / ".dlt").rename(home / "dlt")  # dlt prefers it where it is there
+    pipeline = local_pipeline("filesystem", tmp_path / "clicks")
+    assert Path(pipeline.working_dir).is_relative_to(tmp_path / "data" / "dlt" / "pipelines")
+
+
 def test_telemetry_is_off_unless_the_user_turned_it_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +112,64 @@ async def test_a_tag_that_cannot_be_counted_is_a_failure_and_leaves_its_slashtag
             assert {failure.call.tag for failure in failures} == {"crowded"}
             with pytest.raises(ServerError):
                 await exported(box, "crowded")
+
+
+@pytest.mark.parametrize("way", ["of a tag", "found"])
+async def test_a_job_notices_what_becomes_of_links_that_it_does_not_select(way: str, tmp_path: Path) -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        box.add_tag("fairs")
+        for slashtag, domain, tag, clicks in (
+            *(("sale", 0, "fairs", 5), ("sale", 1, None, 13)),
+            *(("own", 0, "fairs", 3), ("other", 1, None, 7)),
+        ):
+            link = box.add_url(slashtag, domain_id=domain, tag=tag)
+            box.add_click(link, "2024-01-31T00:00:00", times=clicks)
+        foreign, other = (
+            box.store.links("WHERE slashtag = ? AND domain_id = 1", (key,))[0] for key in ("sale", "other")
+        )
+
+        async def totals() -> Counter[str]:
+            kept: Counter[str] = Counter()
+            rows = Kept()
+            async with connect(box, journal=tmp_path / "job.journal") as job:
+                selected: dict[str, Any] = {"tags": ["fairs"]}
+                if way == "found":
+                    found = await job.urls.find(["sale", "own"])
+                    selected = {"keys": [link for link in found.values() if link]}
+                await export_clicks(job, DateRange(*SPAN), rows, **selected)
+            for slashtag, _, clicks in rows:
+                kept[str(slashtag)] += int(str(clicks))
+            return kept
+
+        def true() -> dict[str, int]:
+            clicks = Counter(click[0] for click in box.store.log())
+            links = [each for each in box.truth.urls() if each.slashtag in ("sale", "own")]
+            found = Counter[str]()
+            for each in links:
+                if way == "found" or each.tag_id is not None:
+                    found[each.slashtag] += clicks[each.id]
+            return found
+
+        assert await totals() == true()
+        for link, slashtag in (
+            (foreign.id, "gone"),
+            (other.id, "sale"),
+            (other.id, "other"),
+            (foreign.id, "sale"),
+        ):
+            box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
+            assert await totals() == true(), (link, slashtag)
+
+
+async def test_a_tag_without_a_name_that_can_be_read_is_told_as_missing(tmp_path: Path) -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        account(box)
+        for journal in (None, tmp_path / "job.journal"):
+            async with connect(box, journal=journal) as session:
+                assert (await export_clicks(session, DateRange(*SPAN), Kept(), by="tag")).reconciles
+        box.store.write("UPDATE tag SET name = '' WHERE name = ?", ("crowded",))
+        for journal in (None, tmp_path / "job.journal"):
+            rows = Kept()
+            async with connect(box, journal=journal) as session:
+                assert not (await export_clicks(session, DateRange(*SPAN), rows, by="tag")).reconciles
+            assert {row[0] for row in rows} == {"fairs"}

@@ -43,7 +43,7 @@ from ..support.sending import until
 
 KINDS = ("list", "collect", "keys", "each", "export", "file", "tags", "bulk")
 STEPS = (
-    *("add", "remove", "rename", "swap", "tag"),
+    *("add", "remove", "rename", "swap", "share", "tag"),
     *("old click", "new click", "late", "rotate", "clock", "service's clock"),
 )
 DAY = 86_400
@@ -83,8 +83,8 @@ class Job:
         #: The slashtags of a file.
         self.given = self.rng.sample(self.slashtags(), self.rng.randint(3, len(self.names)))
 
-    def add(self, slashtag: str) -> None:
-        link = self.box.add_url(slashtag)
+    def add(self, slashtag: str, domain: int = 0) -> None:
+        link = self.box.add_url(slashtag, domain_id=domain)
         self.names[link] = {slashtag}
         self.tag(link)
         for _ in range(self.rng.choice((0, 0, 1, 4))):
@@ -112,7 +112,11 @@ class Job:
             box.remove_url(one.id)
         elif kind == "rename":
             self.rename(one.id, f"renamed{one.id}-{self.changes}")
-        elif kind == "swap" and self.kind != "keys":  # slashtags alone do not say which links they belong to
+        elif self.kind == "keys" and kind in ("swap", "share"):
+            pass  # slashtags alone do not say which links they belong to
+        elif kind == "share" and (free := self.free_domains(one.slashtag)):
+            self.add(one.slashtag, rng.choice(free))
+        elif kind == "swap" and one.domain_id == other.domain_id:
             self.rename(one.id, "swapping")
             self.rename(other.id, one.slashtag)
             self.rename(one.id, other.slashtag)
@@ -136,8 +140,12 @@ class Job:
             noon = datetime(self.yesterday.year, self.yesterday.month, self.yesterday.day, 12, tzinfo=UTC)
             box.add_click(one.id, noon)
         self.was_behind |= self.skew < 0 or self.service_skew < 0
-        self.changes += kind in ("add", "remove", "rename", "swap")
+        self.changes += kind in ("add", "remove", "rename", "swap", "share")
         self.changes += kind == "tag" and self.kind == "tags"
+
+    def free_domains(self, slashtag: str) -> list[int]:
+        taken = {link.domain_id for link in self.box.truth.urls() if link.slashtag == slashtag}
+        return sorted({0, 1, 2, 3} - taken)
 
     def rename(self, link: int, slashtag: str) -> None:
         self.box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))

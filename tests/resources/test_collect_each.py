@@ -40,6 +40,7 @@ from tests.resources.accounts import (
     slowly,
 )
 from tests.support import wire
+from tests.support.sandboxes import refused_links
 from tests.support.sending import turns, until_idle
 
 
@@ -367,6 +368,30 @@ async def test_a_dead_service_gets_a_handful_of_requests(inferred: bool, status:
         assert stats.total == 0
         assert sorted(key for failure in failures for key in failure.call.keys) == sorted(keys)
         assert len(server.requests) <= 3 * 31
+
+
+@pytest.mark.parametrize("day", ["", "2024-02-02"])
+@pytest.mark.parametrize("status", [400, 403, 414])
+async def test_batches_that_are_refused_do_not_take_the_others_along(status: int, day: str) -> None:
+    failures: list[Failure] = []
+    keys = [f"s{n}" for n in range(800)]
+    bad = {*keys[:300]}
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        for key in keys:
+            box.add_url(key)
+        box.add_click("s500", "2024-02-05T12:00:00", times=7)
+        with refused_links(box, bad, status, day):
+            async with client(box, retry=RetryPolicy(max_attempts=1)) as api:
+                span, done = DateRange("2024-01-01", "2024-02-29"), [0]
+                each = api.stats.collect_each(
+                    span, keys=keys, on_error=failures.append, progress=lambda n, _: done.append(n)
+                )
+                answers = {key: stats.total for key, stats in await gather(each)}
+        failed = [key for failure in failures for key in failure.call.keys]
+        assert sorted(failed) == sorted(bad)
+        assert answers == {key: 7 * (key == "s500") for key in keys if key not in bad}
+        assert done[-1] == len(keys)
+        assert len(box.requests) < len(keys)
 
 
 # --- what is asked about, and in which order ---------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,18 @@ async def test_labels_that_are_not_unicode_are_counted_and_said(caplog: pytest.L
         assert (stats.total, stats.referrer) == (5, {"caf\ufffd": 3, "\ufffd": 1, "Direct": 1})
         assert (stats.reconciles, api.metrics.unreadable) == (True, 3)
         assert "cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize("bad", [b"\xe9", b"\\ud83d", b"\x00"])
+async def test_a_day_that_is_not_unicode_leaves_the_rest(bad: bytes) -> None:
+    maps = {name: {"x": 5} for name in ("device", "browser", "platform", "country", "referrer")}
+    text = json.dumps({"total_clicks": 5, "clicks": {"2024-01-01": 2, "2024-01-02@": 3}, **maps})
+    data = b'{"status": 200, "message": "ok", "data": %b}' % text.encode().replace(b"@", bad)
+    async with scripted(lambda _: wire.response(200, data)) as (_, api):
+        stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
+        assert (stats.total, stats.device, stats.reconciles) == (5, {"x": 5}, False)
+        assert stats.clicks[date(2024, 1, 1)] == 2
+        assert (api.metrics.unreadable, api.metrics.inconsistent) == (2, 1)
 
 
 async def test_without_an_id_a_record_cannot_be_told_from_others() -> None:

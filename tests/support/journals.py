@@ -43,5 +43,5 @@ def asked(arrivals: Iterable[Arrival], links: Iterable[Any]) -> set[bytes]:
             returns=object,
             freshness="no cache" if arrival.no_cache else "any",
         )
-        names.add(_request(replace(call, link_ids=tuple(tuple(sorted(ids[key])) for key in call.keys))))
+        names.add(_request(replace(call, link_ids=tuple(tuple(sorted(ids[key])) for key in call.keys)), {}))
     return names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,7 +42,19 @@ def forget(box: Sandbox) -> None:
 @contextmanager
 def refused_link(box: Sandbox, slashtag: str, status: int) -> Iterator[None]:
     """Answer statistics of a slashtag, and of all requested with it, with an error."""
-    with _refused(box, lambda query: slashtag in query.get("url_keys", "").split(","), status):
+    with refused_links(box, {slashtag}, status):
+        yield
+
+
+@contextmanager
+def refused_links(box: Sandbox, slashtags: Set[str], status: int, day: str = "") -> Iterator[None]:
+    """Answer statistics of these slashtags, of ranges that begin on a day, with an error."""
+
+    def is_refused(query: Any) -> bool:
+        is_day = query.get("date_range", "").startswith(day)
+        return is_day and not slashtags.isdisjoint(query.get("url_keys", "").split(","))
+
+    with _refused(box, is_refused, status):
         yield
 
 

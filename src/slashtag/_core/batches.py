@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import AsyncIterable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -13,6 +11,8 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
 from .call import UNRESERVED
+from .look_alikes import folded, look_alikes_together
+from .made_batches import Link, LinkIds, MadeBatch, MadeBatches
 
 S = TypeVar("S")
 
@@ -23,10 +23,6 @@ ReportBadKey = Callable[[Key, InvalidRequestError], object]
 ReportLookAlike = Callable[[str], object]
 #: Names of tags, or their links by name.
 Tags = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
-#: Ids in ascending order, of several links if these share a slashtag; empty if not known.
-LinkIds = tuple[int, ...]
-#: A slashtag, and the ids of its links.
-Link = tuple[str, LinkIds]
 
 MAX_KEYS = 100
 #: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
@@ -160,67 +156,6 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     return [Selector(keys=batch) for batch in found]
 
 
-class MadeBatch(Struct, frozen=True):
-    """A batch that a job has made: full, or the rest of a question, which had no more links."""
-
-    links: tuple[Link, ...]
-    is_full: bool
-
-
-class MadeBatches:
-    """Batches that a job has made, so that a question about the same links makes them again.
-
-    A full batch is made again if all its links are asked about, with the same slashtags and ids, and the
-    oldest first: later ones cannot change which are made. So a link that was added, removed or renamed
-    changes the batch that it was in, and the answers about all others can be replayed. `keep` is called with
-    each batch that is new.
-    """
-
-    def __init__(self, batches: Iterable[MadeBatch], keep: Callable[[MadeBatch], object]) -> None:
-        self._keep = keep
-        self._number_of: dict[tuple[Link, ...], int] = {}
-        self._full: dict[Link, list[tuple[Link, ...]]] = {}  # by their first link
-        self._rests: dict[frozenset[Link], tuple[Link, ...]] = {}
-        for batch in batches:
-            self._note(batch)
-
-    def _note(self, batch: MadeBatch) -> bool:
-        """Note a batch; return whether it is new."""
-        links = batch.links
-        if batch.is_full:
-            if links not in self._number_of:
-                self._number_of[links] = len(self._number_of)
-                self._full.setdefault(links[0], []).append(links)
-                return True
-            return False
-        together = frozenset(links)
-        is_new = self._rests.get(together) != links
-        self._rests[together] = links
-        return is_new
-
-    def add(self, batch: MadeBatch) -> None:
-        """Note a batch, and keep it if it is new; one link is the same batch in any case."""
-        if len(batch.links) > 1 and self._note(batch):
-            self._keep(batch)
-
-    def arrange(self, links: Sequence[Link]) -> tuple[list[tuple[Link, ...]], list[Link]]:
-        """Return the full batches to make again of these links, and the links that are left."""
-        left = dict.fromkeys(links)
-        again: list[tuple[Link, ...]] = []
-        found = [batch for link in links for batch in self._full.get(link, ())]
-        for batch in sorted(found, key=self._number_of.__getitem__):
-            if all(link in left for link in batch):
-                again.append(batch)
-                for link in batch:
-                    del left[link]
-        return again, list(self._rests.get(frozenset(left), left))
-
-    def begins(self, links: Sequence[Link], at: int) -> tuple[Link, ...] | None:
-        """Return the full batch whose links stand in a row here, if there is one."""
-        found = self._full.get(links[at], ())
-        return next((batch for batch in found if tuple(links[at : at + len(batch)]) == batch), None)
-
-
 class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
@@ -329,38 +264,21 @@ def _size(link: Link) -> int:
     return encoded_size(link[0]) + 3
 
 
-def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group slashtags that differ only in case, accents or normal form: the service may take them for one."""
-    groups: dict[str, list[str]] = {}
-    for key in keys:
-        groups.setdefault(folded(key), []).append(key)
-    return list(map(tuple, groups.values()))
-
-
-def look_alikes_together(keys: Iterable[Key]) -> list[Key]:
-    """Move each slashtag to the first that looks like it: in two batches both may be counted twice.
-
-    The service may take them for one. What has no slashtag keeps its place.
-    """
-    groups: dict[object, list[Key]] = {}
-    for n, key in enumerate(keys):
-        slashtag = getattr(key, "slashtag", key)
-        groups.setdefault(folded(slashtag) if isinstance(slashtag, str) else n, []).append(key)
-    return list(chain.from_iterable(groups.values()))
-
-
-def folded(slashtag: str) -> str:
-    """Return a slashtag without case, accents and compatibility forms."""
-    if slashtag.isascii():
-        return slashtag.lower()
-    parts = unicodedata.normalize("NFKD", slashtag.casefold())
-    return "".join(part for part in parts if not unicodedata.combining(part)).casefold()
-
-
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     """Split a sequence of at least two items into halves."""
     middle = len(items) // 2
     return items[:middle], items[middle:]
+
+
+def singles(selectors: Iterable[Selector]) -> list[Selector]:
+    """Return a selector for each slashtag or tag."""
+    return [one for selector in selectors for one in selector.singles()]
+
+
+def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:
+    """Return batches without some slashtags, and without those that are then empty."""
+    left = [Selector.of(link for link in each.links if link[0] not in keys) for each in selectors]
+    return [each for each in left if each.keys]
 
 
 def check_tag(name: object) -> str:

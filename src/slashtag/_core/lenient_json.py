@@ -34,22 +34,28 @@ def is_readable(text: str) -> bool:
     return text.isascii() or _LONE.search(text) is None
 
 
-def repaired(value: Any, report: ReportUnreadable, name: str = "a text") -> Any:
+def repaired(
+    value: Any, report: ReportUnreadable, name: str = "a text", *, without_labels: bool = False
+) -> Any:
     """Return a value of `decode` with U+FFFD in its texts where they are not Unicode.
 
-    Counts of a map whose labels thus become equal are added up. `name` is that of the value.
+    Counts of a map whose labels thus become equal are added up; `without_labels` leaves such labels out.
+    `name` is that of the value.
     """
     if isinstance(value, str) and not is_readable(value):
         report(f"{name}: {value!r}")
         return _LONE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [repaired(each, report, name) for each in cast("Iterable[object]", value)]
+        items = cast("Iterable[object]", value)
+        return [repaired(each, report, name, without_labels=without_labels) for each in items]
     if not isinstance(value, dict):
         return value
     found: dict[str, Any] = {}
     for label, given in cast("dict[str, object]", value).items():
         key = label if is_readable(label) else repaired(label, report, f"a label of {name}")
-        each = repaired(given, report, key)
+        if key != label and without_labels:
+            continue
+        each = repaired(given, report, key, without_labels=without_labels)
         found[key] = int(found[key]) + int(each) if key in found and _are_counts(found[key], each) else each
     return found
 

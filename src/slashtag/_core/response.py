@@ -122,12 +122,9 @@ def _decode(
 
     try:
         return _decoder(returns).decode(body)
-    except msgspec.ValidationError:
-        if not _is_record(returns):
-            raise
     except (msgspec.DecodeError, UnicodeDecodeError):
         if not _is_record(returns):
-            return _decoder(returns).decode(_repaired_body(body, report_scrubbed))
+            return _decode_repaired(returns, decode_leniently(body), report_scrubbed)
     try:
         envelope = _decoder(Any).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -135,6 +132,18 @@ def _decode(
     if envelope.status == 200:
         envelope.data = _read_members(returns, envelope.data, report_scrubbed)
     return envelope
+
+
+def _decode_repaired(returns: Any, value: Any, report: ReportUnreadable) -> Envelope[Any]:
+    """Return the envelope of statistics, with U+FFFD in texts that cannot be read.
+
+    A day or a month cannot be repaired: without it the others do not add up to the total, which is told.
+    """
+    try:
+        return _decoder(returns).decode(json.dumps(repaired(value, report)))
+    except msgspec.ValidationError:
+        left = repaired(value, lambda text: None, without_labels=True)
+        return _decoder(returns).decode(json.dumps(left))
 
 
 def _is_record(returns: Any) -> bool:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from .._core.batches import MadeBatch, MadeBatches
 from .._core.call import SETTLING_SECONDS, Call
+from .._core.made_batches import LinkIds, MadeBatch, MadeBatches
 from .._errors import JournalError
 from .._files import in_thread
-from .._records import Page
+from .._records import Page, ShortUrl
 from .file import JournalFile, Stored
 
 COMMIT_SECONDS = 0.2
@@ -36,8 +36,9 @@ class Journal:
 
     A response is replayed if the file had it before this session started, if it is about the same links, was
     final when it was fetched (see `is_final`) and is at most `max_age` seconds old; `answered_at` says by
-    which clock. A thread commits responses in groups, at most 0.2 seconds after their arrival: kill -9 loses
-    only those not yet committed.
+    which clock. The links of a slashtag are those of the call, and all others that this session has listed:
+    the service counts them too. A thread commits responses in groups, at most 0.2 seconds after their
+    arrival: kill -9 loses only those not yet committed.
 
     Raises ConfigurationError if the file is not a journal, in use, or belongs to another job; JournalError if
     it is damaged or cannot be written, for example on a full disk; committed responses remain.
@@ -57,6 +58,8 @@ class Journal:
         #: Pages that were replayed and whose links statistics may be asked about, and what they list.
         self._unconfirmed: list[tuple[Call[Any], int]] = []
         self._confirming = asyncio.Lock()
+        #: Ids of the links that this session has listed, by slashtag.
+        self._listed_ids: dict[str, LinkIds] = {}
         #: Opens the file and commits to it.
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
         self._lock = threading.Lock()
@@ -100,7 +103,7 @@ class Journal:
             return None
         if _is_page(call) and not self._may_replay_pages:
             return None
-        row = file.find(_request(call))
+        row = file.find(_request(call, self._listed_ids))
         if row is None or not row.body or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
             return None
         return row
@@ -114,8 +117,20 @@ class Journal:
 
     def replayed(self, call: Call[Any], data: object) -> None:
         """Note what was replayed, so that `confirm_pages` can compare it."""
+        self._note_links(data)
         if isinstance(data, Page):
             self._unconfirmed.append((call, _listed(data)))  # pyright: ignore[reportUnknownArgumentType]
+
+    def _note_links(self, data: object) -> None:
+        """Note which links a page lists."""
+        if not isinstance(data, Page):
+            return
+        page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
+        for link in page.items:
+            if isinstance(link, ShortUrl) and link.slashtag:
+                self._listed_ids[link.slashtag] = _together(
+                    self._listed_ids.get(link.slashtag, ()), (link.id,)
+                )
 
     async def confirm_pages(self, send: Callable[[Call[Any]], Awaitable[Page[Any]]]) -> None:
         """Request the pages anew that were replayed, before statistics are asked about their links.
@@ -170,6 +185,7 @@ class Journal:
         `made` is when the service made it (see `answered_at`), `served` is that by the service's clock alone.
         Without them it cannot be known whether a period had ended.
         """
+        self._note_links(data)
         now = time.time()
         if made is None:
             if call.period_end is not None:
@@ -183,12 +199,12 @@ class Journal:
             self._ahead = served - now if self._ahead is None else max(self._ahead, served - now)
         if not self._closed.is_set() and is_final(call, made, data):
             self.check()
-            self._queue(_request(call), made, body)
+            self._queue(_request(call, self._listed_ids), made, body)
 
     def forget(self, calls: Iterable[Call[Any]]) -> None:
         """Queue that later runs send these calls again, unless answers are kept from now on."""
         for call in calls:
-            self._queue(_request(call), time.time(), b"")
+            self._queue(_request(call, self._listed_ids), time.time(), b"")
 
     def _queue(self, key: bytes, fetched: float | None, body: bytes) -> None:
         with self._lock:
@@ -255,10 +271,19 @@ def _listed(page: Page[Any]) -> int:
     return hash(tuple(tuple(getattr(item, name, None) for name in names) for item in page.items))
 
 
-def _request(call: Call[Any]) -> bytes:
+def _request(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
     """Return a short hash that identifies a request, whose slashtags may take thousands of bytes.
 
-    Slashtags and tags are told by the ids of their links too. Those of statistics sort after those of pages.
+    Slashtags and tags are told by the ids of their links too: those of the call, and of a slashtag those that
+    were `listed` as well. Requests of statistics sort after those of pages.
     """
-    text = msgspec.json.encode((call.path, call.freshness != "any", call.params, call.link_ids))
+    link_ids = call.link_ids
+    if listed and (keys := call.keys):
+        given = link_ids or ((),) * len(keys)
+        link_ids = tuple(_together(ids, listed.get(key, ())) for key, ids in zip(keys, given, strict=True))
+    text = msgspec.json.encode((call.path, call.freshness != "any", call.params, link_ids))
     return (_PAGES if _is_page(call) else _STATISTICS) + hashlib.blake2b(text, digest_size=16).digest()
+
+
+def _together(ids: LinkIds, others: LinkIds) -> LinkIds:
+    return ids if ids == others else tuple(sorted({*ids, *others}))

@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Selector, look_alikes
+from .._core.batches import Selector, singles, without
 from .._core.call import SETTLING_SECONDS
 from .._core.contradictions import RangeAnswer
+from .._core.look_alikes import look_alikes
 from .._core.month_filter import MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
 from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
@@ -25,7 +26,7 @@ from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._files import in_thread
 from .._summed_statistics import RangeStats, Statistics
-from .collect import RunState
+from .collect import RunState, is_refusal
 from .group import FIRST_GROUP, Group, Part, as_read, read_groups
 from .stats_fetcher import StatsFetcher
 
@@ -240,6 +241,8 @@ class EachRun(Generic[R]):
         window = time_slice.window
         assert window is not None
         unusable: list[SlashtagError] = []
+        #: Slashtags of which several together were answered, and those that were answered alone.
+        answered, known_alone = set[str](), set[str]()
 
         async def ask(question: Question) -> None:
             selector = group.select(question.keys)
@@ -258,13 +261,17 @@ class EachRun(Generic[R]):
             self._state.succeeded()
             self._compare(group, selector, stats, window)
             question.answer = counts_of(stats, window)
+            answered.update(question.keys)
             if is_first:
                 known = FIRST_SHARE * len(question.keys)
                 group.advance(time_slice, group.open[time_slice] - known)
 
+        async def note(slashtag: str) -> None:
+            known_alone.add(slashtag)
+
         async def ask_alone() -> None:
             alone = group.singles(search.take_unresolved())
-            await self._ask_alone(group, [(time_slice, selector) for selector in alone])
+            await self._ask_alone(group, [(time_slice, selector) for selector in alone], note)
 
         # A whole batch shows whether its all-time statistics are right.
         few = 0 if group.all_time_counts else FEW_KEYS
@@ -272,20 +279,29 @@ class EachRun(Generic[R]):
             lambda: Search([look_alikes(each.keys) for each in selectors], few=few)
         )
         rounds, is_first, clock = search.rounds(), True, asyncio.get_running_loop().time
-        while round_ := await self._in_thread(partial(next, rounds, ())):
-            failures_before, began = self._state.failures, clock()
-            if not is_first:
-                group.advance(time_slice, (1 - FIRST_SHARE) * search.open_keys)
-            # Where no request succeeds a few show whether to send the others, which else count as failed.
-            few = len(round_) if self._state.is_answered else FEW_AT_FIRST
-            await WorkerPool(round_[:few], ask, self._workers).run()
-            if any(question.answer is not None for question in round_[:few]):
-                await WorkerPool(round_[few:], ask, self._workers).run()
-            if is_first and not self._is_over(time_slice):
-                search.leave(self._busy(window, round_, clock() - began))
-            is_first = False
-            # Before the next round: if nothing is answered, none is sent.
-            await ask_alone()
+        try:
+            while round_ := await self._in_thread(partial(next, rounds, ())):
+                failures_before, began = self._state.failures, clock()
+                if not is_first:
+                    group.advance(time_slice, (1 - FIRST_SHARE) * search.open_keys)
+                # Where no request succeeds a few show whether to send the others, which else count as failed.
+                few = len(round_) if self._state.is_answered else FEW_AT_FIRST
+                await WorkerPool(round_[:few], ask, self._workers).run()
+                if any(question.answer is not None for question in round_[:few]):
+                    await WorkerPool(round_[few:], ask, self._workers).run()
+                if is_first and not self._is_over(time_slice):
+                    search.leave(self._busy(window, round_, clock() - began))
+                is_first = False
+                # Before the next round: if nothing is answered, none is sent.
+                await ask_alone()
+        except NoAnswersError as failed:
+            refused = {name for each in selectors for name in each.keys} - answered - known_alone
+            if not (is_refusal(failed.error) and refused and answered):
+                raise
+            # Of a service that answers others only these fail; the others are searched anew.
+            group.fail(time_slice, without(selectors, answered | known_alone), failed.error)
+            await self._search(group, (time_slice, without(selectors, refused | known_alone)))
+            return
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
         elif not search.is_usable and self._is_over(time_slice):
@@ -338,11 +354,6 @@ class EachRun(Generic[R]):
             return
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
-
-
-def singles(selectors: Iterable[Selector]) -> list[Selector]:
-    """Return a selector for each slashtag or tag."""
-    return [one for selector in selectors for one in selector.singles()]
 
 
 def counts_of(stats: RangeStats, window: Window) -> Answer:

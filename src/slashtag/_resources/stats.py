@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeVar
 from anyio import CancelScope
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, Key, Keys, Selector, Tags, in_fixed_order, look_alikes_together, select
+from .._core.batches import Batcher, Key, Keys, Selector, Tags, in_fixed_order, select
 from .._core.call import Progress
+from .._core.look_alikes import look_alikes_together
 from .._core.queries import Plan, Query, StatsRequest, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError

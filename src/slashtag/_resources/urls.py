@@ -151,7 +151,8 @@ class Urls(Resource[ShortUrl]):
         """Return the link for each slashtag or short URL, None if the account does not have it.
 
         Use it to find misspelt slashtags, for which the service counts 0 clicks. Lists links, oldest first,
-        until all are found, so a missing one costs the whole listing; `seen` gets the slashtags that were
+        until all are found, so a missing one costs the whole listing, and so does a job with a journal, which
+        has to know all links of a slashtag; `seen` gets the slashtags that were
         read, among which one may be similar. `progress` is called with (links read, None). Raises what a
         listing raises. See docs/service.md, List short URLs.
         """
@@ -165,9 +166,10 @@ class Urls(Resource[ShortUrl]):
         missing = len(found)
         if not keys_of:
             return found
-        if self._sender.journal is not None:
+        journal = self._sender.journal
+        if journal is not None:
             # Pages of an earlier run would say which slashtags the links had then.
-            self._sender.journal.list_anew()
+            journal.list_anew()
         async with self.list(progress=progress) as links:
             async for link in links:
                 if seen is not None and link.slashtag:
@@ -176,7 +178,7 @@ class Urls(Resource[ShortUrl]):
                     for key in keys_of.pop(name, ()):
                         missing -= found[key] is None
                         found[key] = found[key] or link
-                if not missing:
+                if not missing and journal is None:
                     break
         return found
 

@@ -105,7 +105,12 @@ class SelectionOptions:
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
     all_links: bool = _option(False, "--all", help="Every link of the account.")
-    no_check: bool = _option(False, "--no-check", help="Do not look up slashtags in the account.")
+    no_check: bool = _option(
+        False,
+        "--no-check",
+        help="Do not look up slashtags in the account; then a continued export does not notice those that "
+        "other links got.",
+    )
 
     def __post_init__(self) -> None:
         given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.all_links])

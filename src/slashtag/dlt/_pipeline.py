@@ -75,12 +75,25 @@ def local_pipeline(
         if destination == "duckdb":
             name = _told_from_database(name, path)
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
-    folder = Path(pipelines_dir or get_dlt_pipelines_dir()) / f"slashtag-{where}"
+    folder = Path(pipelines_dir or _pipelines_dir()) / f"slashtag-{where}"
     with _calling_dlt(destination):
         if destination == "sqlite":
             # Without it dlt fails with an unclear error.
             import_module("sqlalchemy")
         return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
+
+
+def _pipelines_dir() -> Path:
+    """Return dlt's folder of pipelines.
+
+    dlt joins it to XDG_DATA_HOME also where that is empty or relative: the working directory would get it,
+    and a run from another one would not find its journal (XDG Base Directory Specification). A relative
+    DLT_DATA_DIR is meant.
+    """
+    folder = Path(get_dlt_pipelines_dir())
+    if folder.is_absolute() or "DLT_DATA_DIR" in os.environ:
+        return folder
+    return Path("~/.dlt/pipelines").expanduser()
 
 
 def _told_from_database(dataset: str, path: Path) -> str:

@@ -177,6 +177,8 @@ class LoadSession:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
             tags = await session.tags.list().to_list()
+            if unnamed := sum(not tag.name for tag in tags):
+                log.warning("%d tags are left out of the clicks: their names cannot be read", unnamed)
             series = {tag.name: Series((tag.id,)) for tag in tags if tag.name}
             self._tags = Listed(arrow_table(TAGS, map(tag_row, tags)), series, self._present(session))
         return self._tags

@@ -27,7 +27,7 @@ from .. import (
     parse_zone,
 )
 from .._internal import WorkerPool, has_journal, in_thread, optional
-from .._shared_slashtags import Links, links_of_tags, names_of_tags
+from .._shared_slashtags import Links, links_of_tags, names_of_tags, read_names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
@@ -89,9 +89,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
     `rows` were written; `reconciles` is False where days, or labels of a dimension, were left out or do not
-    add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
-    selected or not. Those of `bounded`, which links without the tags have too, are ambiguous: their rows have
-    only the clicks that the selected links have at least. `session.metrics` has the requests.
+    add up to the totals, and where a tag was left out whose name could not be read; `shared` slashtags of the
+    listed links belong to links on other domains too, selected or not. Those of `bounded`, which links
+    without the tags have too, are ambiguous: their rows have only the clicks that the selected links have at
+    least. `session.metrics` has the requests.
     """
 
     rows: int
@@ -178,18 +179,20 @@ async def export_clicks(
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
     links: Links | None = None
+    reconciles = True
     if by == "tag":
+        if tags is None:
+            names, unnamed = await read_names_of_tags(session)
+            tags, reconciles = names.values(), not unnamed
         if has_journal(session):
             # Which links a tag has says whether an earlier answer still holds.
             tags = await links_of_tags(session, tags)
-        elif tags is None:
-            tags = (await names_of_tags(session)).values()
     elif keys is None:
         links = await Links.read(session, tags=tags)
         # collect_each reports the latter.
         keys, tags = [*links.keys_of(links.own), *links.uncountable], None
     written, waiting, failures = 0, list[Row](), list[Failure]()
-    answered, reconciles = False, True
+    answered = False
 
     def fail(failure: Failure) -> object:
         failures.append(failure)

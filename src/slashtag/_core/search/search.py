@@ -33,7 +33,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 
-from ..batches import folded, halves
+from ..batches import halves
+from ..look_alikes import folded
 from .bounds import Bounds
 from .cells import WIDTH, Answer, Cell, Question, Unit, apart, confusion, difference, digest, is_sound
 
