@@ -1,6 +1,10 @@
 -- Questions to an account that `slashtag sync` has loaded into DuckDB or PostgreSQL:
 --   duckdb clicks.duckdb < warehouse.sql
 --   psql postgresql://db.example/clicks < warehouse.sql
+--
+-- The service counts clicks by slashtag, which several links may have, on different domains. A row of
+-- clicks_daily has the clicks of all of them: to join it to links would count it once for each. These queries
+-- count it once, as `links` are grouped by slashtag first.
 
 -- Clicks of all links by month.
 SELECT CAST(date_trunc('month', date) AS date) AS month, sum(clicks) AS clicks
@@ -9,7 +13,7 @@ WHERE slashtag IN (SELECT slashtag FROM slashtag.links)
 GROUP BY 1
 ORDER BY 1;
 
--- The ten links with the most clicks.
+-- The ten links with the most clicks, with one of the destinations of links that share a slashtag.
 SELECT slashtag, min(destination) AS destination, CAST(sum(clicks) AS bigint) AS clicks
 FROM slashtag.clicks_daily
 JOIN (SELECT slashtag, min(destination) AS destination FROM slashtag.links GROUP BY slashtag) AS listed
@@ -18,15 +22,21 @@ GROUP BY slashtag
 ORDER BY clicks DESC, slashtag
 LIMIT 10;
 
--- Clicks of each tag in the last 30 days that were over. Those of a slashtag count for the tags of all its links.
-SELECT name AS tag, sum(clicks) AS clicks
+-- Clicks of each tag in the last 30 days that were over. Slashtags that links of other tags have too, or links
+-- without a tag, are in a row of their own: clicks_by_tag (`sync --by-tag`) has all clicks of each tag.
+SELECT CASE WHEN is_shared THEN '(shared with other tags)' ELSE name END AS tag, sum(clicks) AS clicks
 FROM slashtag.clicks_daily
-JOIN (SELECT DISTINCT slashtag, tag_id FROM slashtag.links) AS tagged USING (slashtag)
-JOIN slashtag.tags ON tags.id = tagged.tag_id
-WHERE date > (SELECT max(date) FROM slashtag.clicks_daily WHERE final) - 30
+JOIN (
+    SELECT slashtag, max(tag_id) AS tag_id, count(DISTINCT coalesce(tag_id, -1)) > 1 AS is_shared
+    FROM slashtag.links
+    GROUP BY slashtag
+) AS tagged USING (slashtag)
+LEFT JOIN slashtag.tags ON tags.id = tagged.tag_id
+WHERE (is_shared OR name IS NOT NULL)
+  AND date > (SELECT max(date) FROM slashtag.clicks_daily WHERE final) - 30
   AND date <= (SELECT max(date) FROM slashtag.clicks_daily WHERE final)
-GROUP BY tag
-ORDER BY clicks DESC, tag;
+GROUP BY 1
+ORDER BY clicks DESC, 1;
 
 -- The ten links that lost the most clicks from one month to the next.
 SELECT slashtag, month, clicks, clicks - before AS change

@@ -23,7 +23,8 @@ SRC = ROOT / "src" / "slashtag"
 
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
-    {"_errors", "_files"},
+    {"_errors"},
+    {"_files"},
     {"_records"},
     {"_summed_statistics"},
     {"_core"},
@@ -35,6 +36,8 @@ LEVELS = [
     {"_session"},
     {"_public", "_internal"},
     {"__init__"},
+    {"tables"},
+    {"_shared_slashtags"},
     {"export", "pytest_plugin"},
     {"bulk_update", "report", "dask", "dlt"},
     {"cli"},
@@ -44,7 +47,7 @@ LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 UNITS = {*LEVEL_OF, "sandbox"}
 SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
 # Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
-SATELLITES = {"bulk_update", "cli", "dask", "dlt", "export", "report"}
+SATELLITES = {"_shared_slashtags", "bulk_update", "cli", "dask", "dlt", "export", "report", "tables"}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
 HEAVY |= {"pydantic_core"}
 IMPURE = {

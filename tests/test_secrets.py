@@ -8,6 +8,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -15,7 +16,8 @@ from urllib.parse import quote, quote_plus
 import aiohttp
 import pytest
 
-from slashtag import AsyncSession, RetryPolicy, SlashtagError
+from slashtag import AsyncSession, InvalidRequestError, RetryPolicy, SlashtagError
+from slashtag.bulk_update import BulkUpdate
 
 from .support import wire as wires
 from .support.sending import PAGE, ROWS, connect
@@ -265,7 +267,33 @@ async def test_a_traceback_with_local_variables_shows_no_credential(
             await session.aclose()
         ours = [frame.f_locals for frame in frames if frame.f_globals["__name__"].startswith("slashtag.")]
     assert ours
-    assert leaks(str([expanded(names) for names in ours]), among=("key", "secret")) == []
+    assert leaks(str([expanded(names) for names in ours])) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "slashtag,password\nk0,{0}\nk0,{0}\n",  # a link twice
+        "slashtag,password,redirect_code\nk0,{0},999\n",
+        "slashtag,password,redirect_code\nk0,{0}\n",
+        "slashtag,password\nk0,{0}\nk1,{0},more\n",
+        "id,slashtag,password,updated_at\n7,k0,{0},\n",  # a listing, compared once the links are known
+        "id,password,slashtag,updated_at\n1,{0},other,2024-01-01 00:00:00\n",
+    ],
+)
+async def test_errors_of_changes_show_no_password_of_their_rows(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "changes.csv"
+    path.write_text(text.format(PASSWORD), "utf-8")
+    async with (
+        Wire(lambda request: ok(PAGE)) as wire,
+        connect(wire, apikey=APIKEY, apisecret=APISECRET) as session,
+    ):
+        with pytest.raises(InvalidRequestError) as raised:
+            await BulkUpdate(session, path).preview()
+    frames = [frame for frame, _ in traceback.walk_tb(raised.value.__traceback__)]
+    ours = [frame.f_locals for frame in frames if frame.f_globals["__name__"].startswith("slashtag.")]
+    assert ours
+    assert leaks(str([expanded(names) for names in ours])) == []
 
 
 def expanded(value: object) -> object:

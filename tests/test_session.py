@@ -68,6 +68,11 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://links.example/deep/er/", "https://links.example/deep/er/api/v1/"),
         ("https://links.example/xapi/v1", "https://links.example/xapi/v1/api/v1/"),
         ("https://links.example/a%2Fb/", "https://links.example/a%2Fb/api/v1/"),
+        ("https://links.example/ ", "https://links.example/api/v1/"),
+        ("\ufeffhttps://links.example\r\n", "https://links.example/api/v1/"),
+        ("\u200b\thttps://links.example/api/v1/\u00a0", "https://links.example/api/v1/"),
+        ('"https://links.example/ "', "https://links.example/api/v1/"),
+        ("'https://links.example'\n", "https://links.example/api/v1/"),
         ("HTTPS://Links.Example:443", "https://links.example/api/v1/"),
         ("https://bücher.example", "https://xn--bcher-kva.example/api/v1/"),
         ("https://[2001:db8::1]:8443/", "https://[2001:db8::1]:8443/api/v1/"),
@@ -119,6 +124,9 @@ HIDE = "hunter2-hunter2"
         (f"https://{HIDE}..example/", "with a host"),
         (f"https://{HIDE}.{'a' * 64}.example/", "with a host"),
         (f"http://{HIDE}.example/", "in the clear"),
+        (f"https://links.example/{HIDE} x", "with a host"),
+        (f"https://links.example/\n{HIDE}", "with a host"),
+        (f"https://links.example:0/{HIDE}", "with a host"),
         (42, "with a host"),
         (None, "no base_url: pass it or set SLASHTAG_BASE_URL"),
     ],
@@ -153,6 +161,20 @@ def test_a_credential_that_cannot_work_is_refused_without_being_shown(
         make(**{name: value})
     assert HIDE[:11] not in shown(told.value)
     assert "123456789012" not in shown(told.value)
+
+
+@pytest.mark.parametrize("around", ["{}\n", " {} ", "\ufeff{}\r\n", "\u200b{}\t"])
+async def test_what_surrounds_a_credential_unseen_is_not_part_of_it(
+    around: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = APIKEY, APISECRET
+    for name, value in zip(VARIABLES[1:], values, strict=True):
+        monkeypatch.setenv(name, around.format(value))
+    async with Wire(ok(PAGE)) as wire:
+        for given in ({}, {"apikey": around.format(APIKEY), "apisecret": around.format(APISECRET)}):
+            async with AsyncSession(wire.base_url, **given) as session:
+                await get(session)
+    assert {(each.headers["apikey"], each.headers["apisecret"]) for each in wire.requests} == {values}
 
 
 def shown(error: SlashtagError) -> str:

@@ -18,16 +18,15 @@ def prove_files() -> str:
         account = {
             f"SLASHTAG_{name.upper()}": getattr(box, name) for name in ("base_url", "apikey", "apisecret")
         }
-        for ending in ("csv", "csv.gz", "jsonl", "jsonl.gz", "parquet"):
+        for ending in ("csv", "jsonl", "parquet"):
             file = WORK / f"links.{ending}"
             file.unlink(missing_ok=True)
             run("slashtag", "export", "urls", "-o", file, **account)
-            kind = ending.split(".")[0]
             read = {
                 "csv": (pd.read_csv, pl.read_csv),
                 "jsonl": (lambda path: pd.read_json(path, lines=True), pl.read_ndjson),
                 "parquet": (pd.read_parquet, pl.read_parquet),
-            }[kind]
+            }[ending]
             rows = [len(reader(str(file))) for reader in read]
             rows += [duckdb.sql(f"SELECT count(*) FROM '{file}'").fetchall()[0][0]]
             assert rows == [300] * 3, (ending, rows)

@@ -12,10 +12,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "proof"
 BIN = WORK / "venv" / "bin"
-TOOLS = [
-    *("schemathesis", "openapi-python-client", "httpx", "polars", "pandas", "duckdb"),
-    *("build", "twine", "pip-audit"),
-]
+# What each proof needs beside the package. The one of .ci/run is pinned: it must not fail for a new release.
+TOOLS = {
+    "schemathesis": ["schemathesis==4.32.5"],
+    "prism": [],
+    "client": ["openapi-python-client", "httpx"],
+    "files": ["polars", "pandas", "duckdb", "-e", f"{ROOT}[cli,parquet]"],
+    "wheel": ["build", "twine"],
+    "plugin": ["build"],
+    "sdist": ["build"],
+    "audit": ["build", "pip-audit"],
+}
 
 
 def run(*command: object, cwd: Path = WORK, check: bool = True, **variables: str) -> str:

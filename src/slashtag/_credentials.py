@@ -1,8 +1,14 @@
-"""Validation of the credentials and the base URL."""
+"""Validation of the credentials, the base URL and the proxy.
+
+A traceback may show the variables of functions. So none has a secret in a variable when it raises: the
+objects below are made first, then checked.
+"""
 
 import os
 import re
+from base64 import b64encode
 from ipaddress import ip_address
+from unicodedata import category
 
 from yarl import URL
 
@@ -12,14 +18,43 @@ API_PREFIX = "/api/v1/"
 _HEADER_SAFE = re.compile(r"[!-~]+", re.ASCII)
 
 
+def strip_invisible(text: str) -> str:
+    """Return a text without what a file or a copy adds unseen at its ends: blanks, line breaks, BOM."""
+    start, end = 0, len(text)
+    while start < end and _is_invisible(text[start]):
+        start += 1
+    while start < end and _is_invisible(text[end - 1]):
+        end -= 1
+    return text[start:end]
+
+
+def _is_invisible(character: str) -> bool:
+    """Return whether it is white space, a control character, or a format character, such as a BOM."""
+    return character.isspace() or category(character) in ("Cc", "Cf")
+
+
 class Credentials:
-    """Pair of apikey and apisecret, never shown. See docs/service.md, Authentication."""
+    """Pair of apikey and apisecret, never shown; `check` it. See docs/service.md, Authentication."""
 
     __slots__ = ("apikey", "apisecret")
 
     def __init__(self, apikey: str | None, apisecret: str | None) -> None:
-        self.apikey = _checked("apikey", apikey, "SLASHTAG_APIKEY", 20, 30)
-        self.apisecret = _checked("apisecret", apisecret, "SLASHTAG_APISECRET", 12, 20)
+        self.apikey = _given(apikey, "SLASHTAG_APIKEY")
+        self.apisecret = _given(apisecret, "SLASHTAG_APISECRET")
+
+    def check(self) -> None:
+        """Raise ConfigurationError unless both may be used; no message shows a value."""
+        for name, low, high in (("apikey", 20, 30), ("apisecret", 12, 20)):
+            if not isinstance(getattr(self, name), str):
+                kind = getattr(self, name).__class__.__name__
+                raise ConfigurationError(f"{name} must be a str, not {kind}")
+            length = len(getattr(self, name))
+            if not length:
+                raise ConfigurationError(f"no {name}: pass {name}= or set SLASHTAG_{name.upper()}")
+            if not low <= length <= high:
+                raise ConfigurationError(f"{name} has {length} characters; it must have {low} to {high}")
+            if not _HEADER_SAFE.fullmatch(getattr(self, name)):
+                raise ConfigurationError(f"{name} contains characters that are invalid in a header")
 
     def __repr__(self) -> str:
         return "<Credentials ***>"
@@ -33,27 +68,49 @@ class Credentials:
         return {"apikey": self.apikey, "apisecret": self.apisecret}
 
 
-def _checked(name: str, value: str | None, variable: str, low: int, high: int) -> str:
-    if value is None:
-        value = os.environ.get(variable)
-    if value is None:
-        raise ConfigurationError(f"no {name}: pass {name}= or set {variable}")
-    # No message shows the value itself.
-    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"{name} must be a str, not {type(value).__name__}")
-    if not low <= len(value) <= high:
-        raise ConfigurationError(f"{name} has {len(value)} characters; it must have {low} to {high}")
-    if not _HEADER_SAFE.fullmatch(value):
-        raise ConfigurationError(f"{name} contains characters that are invalid in a header")
-    return value
+def _given(value: str | None, variable: str) -> str:
+    """Return what was passed, or what the environment has."""
+    value = os.environ.get(variable, "") if value is None else value
+    return strip_invisible(value) if isinstance(value, str) else value  # pyright: ignore[reportUnnecessaryIsInstance]
 
 
-def parse_proxy(proxy: str) -> URL:
-    """Return the URL of a proxy. Raises ConfigurationError, without the URL: it may hold a password."""
-    url, host = _parsed(proxy)
-    if url is None or not host or url.scheme not in ("http", "https"):
-        raise ConfigurationError("the proxy must be a URL such as http://proxy.example:3128") from None
-    return url
+class Proxy:
+    """HTTP proxy, whose user and password are never shown; `check` it.
+
+    `url` is without them; `headers` has them in UTF-8, where aiohttp takes Latin-1 (RFC 7617).
+    """
+
+    __slots__ = ("_problem", "headers", "password", "url")
+
+    def __init__(self, text: str) -> None:
+        url, host = _parsed(text)
+        self._problem = ""
+        self.headers: dict[str, str] = {}
+        self.password: str | None = None
+        if url is None or not host or url.scheme not in ("http", "https"):
+            self._problem = "the proxy must be a URL such as http://proxy.example:3128"
+        elif url.raw_path not in ("", "/") or url.raw_query_string or url.raw_fragment:
+            self._problem = (
+                "the proxy's URL must end with its port; write /, ? and # of a password as %2F, %3F, %23"
+            )
+        elif ":" in (url.user or ""):
+            self._problem = "the user of the proxy must not contain a colon"
+        elif url.user is not None or url.password is not None:
+            self.password = url.password
+            token = b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
+            self.headers = {"Proxy-Authorization": f"Basic {token}"}
+        self.url = URL() if self._problem or url is None else url.with_user(None)
+
+    def check(self) -> None:
+        """Raise ConfigurationError, without the URL, if it is no proxy's."""
+        if self._problem:
+            raise ConfigurationError(self._problem)
+
+    def __repr__(self) -> str:
+        return "<Proxy ***>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a proxy, which may have a password, is not pickled")
 
 
 def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
@@ -85,10 +142,16 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
 
 
 def _parsed(text: str) -> tuple[URL | None, str | None]:
+    """Return a URL and its host, without quotes, which files of an environment keep, or blanks around it."""
     try:
+        text = strip_invisible(text)
+        while len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+            text = strip_invisible(text[1:-1])
+        text.encode()  # yarl would drop half a character of two
         url = URL(text)
         (url.raw_host or "").encode("idna")  # as for DNS: labels must not be empty or too long
-        return url, url.host
+        is_url = url.port != 0 and not any(c.isspace() or category(c) == "Cc" for c in text)
+        return (url, url.host) if is_url else (None, None)
     except (ValueError, TypeError):
         return None, None
 

@@ -124,10 +124,12 @@ class ServerError(APIError):
 class TransportError(RequestFailedError):
     """Failure of the connection, of TLS or of the transfer of the body.
 
-    `unsent` is True if nothing of the request was sent.
+    `unsent` is True if nothing of the request was sent; `repeatable` is False if a retry cannot help: the
+    certificate of the service, or of the proxy, is not valid.
     """
 
     unsent: bool = False
+    repeatable: bool = True
 
 
 class RequestTimeoutError(TransportError, TimeoutError):

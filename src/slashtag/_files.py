@@ -1,9 +1,10 @@
-"""Blocking functions in a thread, locks between processes, names that survive a crash of the machine."""
+"""Blocking functions in a thread, locks between processes, durable names, paths that are no paths."""
 
 import asyncio
 import errno
 import logging
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,13 +13,29 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from ._errors import InvalidRequestError
+
 T = TypeVar("T")
 
 #: Windows has no such locks: there, `lock_file` always returns True.
 _fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 _IN_USE = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES}
 
+#: Begin of a URL, also as a path has it, with one slash. A single letter is a drive of Windows.
+_URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):[/\\]")
+
 log = logging.getLogger("slashtag")
+
+
+def check_local_path(path: str | os.PathLike[str]) -> None:
+    """Raise InvalidRequestError for a URL, such as that of a bucket, where a file or folder is expected.
+
+    It would be a folder called `s3:` on this machine. The error shows only the scheme: the URL may hold a
+    password.
+    """
+    if found := _URL.match(os.fspath(path)):
+        problem = f"{found[1]}://... is a URL, where the path of a file or folder on this machine is needed"
+        raise InvalidRequestError(problem)
 
 
 async def in_thread(function: Callable[[], T]) -> T:
@@ -65,6 +82,17 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def boot_id() -> str | None:
+    """Return what names the time since the machine was started; None where the system does not tell (Linux).
+
+    While it is the same, a file has all that was written to it, durable or not, whatever became of the
+    process.
+    """
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return None
 
 
 class FileLock:

@@ -13,13 +13,25 @@ from typing import TypeVar
 from msgspec import structs
 
 from ._core.batches import check_slashtag as check_slashtag
+from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
+from ._core.call import Progress
+from ._core.call import check_callback as check_callback
+from ._core.paging import Paging
+from ._credentials import parse_base_url as parse_base_url
+from ._credentials import strip_invisible as strip_invisible
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
+from ._files import boot_id as boot_id
+from ._files import check_local_path as check_local_path
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
+from ._records import ShortUrl
+from ._resources.listing import Listing
+from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
+from ._sending.sender import MOST_BEHIND as MOST_BEHIND
 from ._session import AsyncSession
 from ._summed_statistics import days as days
 from ._summed_statistics import many as many
@@ -58,6 +70,26 @@ def one_operation(session: AsyncSession) -> AsyncSession:
     view = session.with_options()
     view._use(view._sender.of_operation())
     return view
+
+
+def has_journal(session: AsyncSession) -> bool:
+    """Return whether a session is a resumable job."""
+    return session._journal is not None
+
+
+def list_anew(session: AsyncSession) -> None:
+    """Have a job list links and tags anew, as statistics are to be requested about them."""
+    if session._journal is not None:
+        session._journal.list_anew()
+
+
+def list_current(session: AsyncSession, progress: Progress | None = None) -> Listing[ShortUrl]:
+    """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
+
+    Iterating raises UnexpectedResponseError for an answer that is older by its Age or Date, as of a cache
+    that answers all the same.
+    """
+    return Listing(session.urls, Paging(), progress, anew=True, freshness="current")
 
 
 async def optional(

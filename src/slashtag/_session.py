@@ -20,10 +20,10 @@ from ._core.call import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._core.windows import RangeEnd
-from ._credentials import Credentials, parse_base_url, parse_proxy
+from ._credentials import Credentials, Proxy, parse_base_url
 from ._errors import ConfigurationError, SessionClosedError
 from ._fanout import Tasks
-from ._files import in_thread
+from ._files import check_local_path, in_thread
 from ._resources.stats import Stats
 from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
@@ -102,16 +102,21 @@ class AsyncSession:
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
     ) -> None:
-        check_options(_OPTIONS, locals())  # first: these are the arguments only
-        base = parse_base_url(base_url, allow_http=allow_http)
-        via = None if proxy is None else parse_proxy(proxy)
-        if via is not None and http is not None:
-            raise ConfigurationError("proxy is a setting of your own http session")
-        if via is not None and base.scheme == "http" and not allow_http:
-            raise ConfigurationError(
-                "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
-            )
         credentials = Credentials(apikey, apisecret)
+        via = None if proxy is None else Proxy(proxy)
+        # A traceback may show the variables of this function.
+        del apikey, apisecret, proxy
+        check_options(_OPTIONS, locals())
+        base = parse_base_url(base_url, allow_http=allow_http)
+        if via is not None:
+            via.check()
+            if http is not None:
+                raise ConfigurationError("proxy is a setting of your own http session")
+            if base.scheme == "http" and not allow_http:
+                raise ConfigurationError(
+                    "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
+                )
+        credentials.check()
         self._transport = Transport(base, credentials, http, via)
         self._range_end: RangeEnd = range_end
         self._concurrency = _within_pool(concurrency, http)
@@ -125,6 +130,7 @@ class AsyncSession:
             # Imported here: most sessions have no journal and do not need sqlite3.
             from ._journal.journal import Journal
 
+            check_local_path(journal)
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
         admission = Admission(Throttle(self._concurrency, rate, log.info))
         metrics = Metrics(admission)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from slashtag import AsyncSession, Change, ExportError, InvalidRequestError
-from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, Difference
+from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, Difference, RowOutcome
 from slashtag.sandbox import Fault, Sandbox
-from tests.support.sending import connect
+from tests.support.sending import connect, until
 from tests.support.wire import Answer, Request, Wire, ok
 
 OTHER = "https://other.example/"
@@ -100,6 +102,70 @@ async def test_an_update_left_early_goes_on_in_the_next_run(
     assert {url.destination for url in box.truth.urls()} == {OTHER}
 
 
+@pytest.mark.parametrize("timeout", [0.0001, 0.0005, 0.003])
+async def test_a_timeout_of_anext_loses_no_outcome_and_no_line(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, timeout: float
+) -> None:
+    box.latency = 0.002
+    changes = [Change(f"a{n}", destination=OTHER) for n in range(20)]
+    found: list[RowOutcome] = []
+    timeouts = 0
+    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as update:
+        while True:
+            try:
+                found.append(await asyncio.wait_for(anext(update), timeout))
+            except TimeoutError:
+                timeouts += 1
+                await asyncio.sleep(0)
+            except StopAsyncIteration:
+                break
+    assert timeouts
+    assert sorted((each.line, each.status) for each in found) == [(n, "done") for n in range(1, 21)]
+    assert update.summary == BulkSummary(done=20)
+    lines = (tmp_path / "outcomes").read_text().splitlines()
+    assert sum('"done"' in line for line in lines) == 20
+    assert puts(box) == 20
+    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as again:
+        assert [outcome async for outcome in again] == []
+
+
+async def test_outcomes_that_nobody_reads_are_in_the_file(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    """Of passwords, which no listing shows."""
+    changes = [Change(f"a{n}", password="hush") for n in range(20)]
+    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as update:
+        await anext(update)
+        await until(lambda: puts(box) == 20 and update.summary.done == 20)
+    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as again:
+        assert [outcome async for outcome in again] == []
+    assert again.summary == BulkSummary(skipped=20)
+
+
+async def test_one_outcome_is_waited_for_by_one_task(
+    box: Sandbox, session: AsyncSession, source: Path
+) -> None:
+    async with BulkUpdate(session, source) as update:
+        first = asyncio.ensure_future(anext(update))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="already waiting"):
+            await anext(update)
+        assert (await first).status == "done"
+    assert [outcome async for outcome in update] == []
+
+
+async def test_an_update_is_closed_while_its_next_outcome_is_under_way(
+    box: Sandbox, session: AsyncSession, source: Path
+) -> None:
+    box.latency = 60.0
+    async with BulkUpdate(session, source) as update:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(update), 0.01)
+    box.latency = 0.0
+    async with BulkUpdate(session, source) as again:
+        assert {outcome.status async for outcome in again} == {"done"}
+
+
 async def test_everything_that_is_wrong_is_listed_and_nothing_is_sent(
     box: Sandbox, session: AsyncSession, source: Path
 ) -> None:
@@ -173,3 +239,28 @@ async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
     (difference,) = shown.differences
     assert wire.requests[-2].json()["destination"] == "https://new.example/"
     assert difference.now == "302"
+
+
+async def test_a_pipe_is_refused_as_nothing_can_be_recorded_beside_it(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, CSV.encode())
+    os.close(writing)
+    try:
+        with pytest.raises(InvalidRequestError):
+            BulkUpdate(session, f"/dev/fd/{reading}")
+    finally:
+        os.close(reading)
+    assert puts(box) == 0
+
+
+@pytest.mark.parametrize("outcomes", ["s3://user:pass-word@bucket/o.jsonl", "a\0b", "/nowhere/at/all.jsonl"])
+async def test_outcomes_that_cannot_be_recorded_are_told_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, source: Path, outcomes: str
+) -> None:
+    with pytest.raises((ExportError, InvalidRequestError)) as raised:
+        async with BulkUpdate(session, source, outcomes=outcomes) as update:
+            await anext(update)
+    assert "pass-word" not in str(raised.value)
+    assert box.requests == []

@@ -201,10 +201,10 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 def told(path: Path) -> dict[str, Any]:
-    """What the file of results of a bulk update has in the end, by fingerprint."""
+    """What the file of results of a bulk update has in the end, by link."""
     results = path.with_name(f"{path.stem}.results.jsonl")
-    entries = objects("\n".join(results.read_text("utf-8").splitlines()[1:]))
-    return {entry["fingerprint"]: entry for entry in entries}
+    lines = objects(results.read_text("utf-8"))
+    return {entry["id"] or entry["key"]: entry for entry in lines if "status" in entry}
 
 
 def puts(box: Sandbox) -> list[Any]:

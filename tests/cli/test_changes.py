@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from slashtag._internal import FileLock
 from slashtag.sandbox import Fault, Sandbox
 
-from .conftest import APIKEY, APISECRET, Cli, Write, failing, objects, puts, told
+from .conftest import APIKEY, APISECRET, Cli, Write, answer, failing, objects, puts, told
 
 
 def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -74,7 +75,7 @@ def test_all_errors_are_told_with_their_lines_and_nothing_is_sent(
         (("--from", "binary.csv"), "is not a CSV file in UTF-8"),
         (("--from", "quotes.csv"), "is not a CSV file in UTF-8"),
         (("--from", "twice.csv"), "a column is there twice"),
-        (("--from", "short.csv"), "short.csv, line 3: 1 cells, and 2 columns"),
+        (("--from", "short.csv"), "short.csv, line 3: 1 cell under 2 columns"),
         (("--dry-run", "a1"), "belong to --from"),
         (("--repeat-lost", "a1"), "belong to --from"),
         (("a1", "--from", "binary.csv"), "with --from the file says"),
@@ -243,7 +244,7 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
     results = path.with_name("changes.results.jsonl")
     results.write_text("my own notes")
     ran = cli("urls", "update", "--from", str(path))
-    assert (ran.code, "does not hold outcomes" in ran.error) == (1, True)
+    assert (ran.code, "file of outcomes" in ran.error) == (1, True)
     results.unlink()
     results.mkdir()
     assert "cannot be written" in cli("urls", "update", "--from", str(path)).error
@@ -253,4 +254,70 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
     second = cli("urls", "update", "--from", str(path))
     lock.release()
     assert "another run writes to " in second.error
+    assert puts(own) == []
+
+
+BIG = 1_234_567_890_123_456_789
+
+
+def test_an_id_of_nineteen_digits_is_that_of_its_link(cli: Cli, own: Sandbox, write: Write) -> None:
+    """As Excel shows it in full; also as an argument."""
+    own.store.write("UPDATE link SET id = ? WHERE slashtag = 'a1'", (BIG,))
+    assert cli("urls", "update", str(BIG), "--redirect-code", "301").code == 0
+    assert cli("urls", "update", "--from", str(write({"id": BIG, "destination": A}))).code == 0
+    (link,) = [url for url in own.truth.urls() if url.id == BIG]
+    assert (link.redirect_code, link.destination) == (301, A)
+    assert [entry["id"] for entry in told(Path(write({}))).values()] == [BIG]
+    # Digits of other scripts are a slashtag, and so are a hundred of them.
+    assert cli("urls", "update", "\u0661\u0662", "--redirect-code", "301").code == 1
+    assert cli("urls", "update", "1" * 101, "--redirect-code", "301").code == 2
+    assert cli("urls", "update", "--from", str(write({"id": "1" * 101, "destination": A}))).code == 1
+
+
+DOUBTFUL = [
+    ({"destination": "htps://shop.example/"}, ("--destination", "htps://shop.example/")),
+    ({"destination": "myapp://open/42"}, ("--destination", "myapp://open/42")),
+    ({"new_slashtag": "sale/2024"}, ("--slashtag", "sale/2024")),
+]
+
+
+@pytest.mark.parametrize(("row", "options"), DOUBTFUL)
+def test_without_a_terminal_what_is_doubtful_needs_an_option(
+    cli: Cli, own: Sandbox, write: Write, row: dict[str, object], options: tuple[str, ...]
+) -> None:
+    path = str(write({"slashtag": "a1", **row}, {"slashtag": "a2", "destination": A}))
+    ran = cli("urls", "update", "--from", path)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: line 2: ")
+    shown = cli("urls", "update", "--from", path, "--dry-run")
+    assert (shown.code, "line 2: " in shown.err) == (3, True)
+    assert cli("urls", "update", "--from", path, "--dry-run", "--yes").code == 0
+    assert cli("urls", "update", "a3", *options).code == 2
+    assert puts(own) == []
+    assert cli("urls", "update", "--from", path, "--yes").code == 0
+    assert cli("urls", "update", "--from", path).code == 0
+    assert cli("urls", "update", "a3", *options[:-1], f"{options[-1]}-3", "--yes").code == 0
+    assert len(puts(own)) == 3
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1)])
+def test_on_a_terminal_what_is_doubtful_is_asked_about(
+    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    answer(monkeypatch, typed, typed)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    path = write({"slashtag": "a1", "destination": "htps://shop.example/"})
+    assert cli("urls", "update", "--from", str(path)).code == code
+    assert cli("urls", "update", "a2", "--destination", "htps://shop.example/").code == 2 * code
+    assert len(puts(own)) == (0 if code else 2)
+
+
+def test_a_slashtag_that_another_link_has_is_an_error_with_its_line(
+    cli: Cli, own: Sandbox, write: Write
+) -> None:
+    path = write({"slashtag": "a1", "destination": A}, {"slashtag": "a2", "new_slashtag": "a3"})
+    for more in ((), ("--dry-run",)):
+        ran = cli("urls", "update", "--from", str(path), *more)
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err.startswith("error: line 3: ")
     assert puts(own) == []

@@ -140,7 +140,7 @@ def test_a_full_disk_behind_stdout_is_one_line(command: str, unbuffered: str) ->
     with open("/dev/full", "wb") as full:
         given: dict[str, Any] = {"capture_output": False, "stdout": full, "stderr": subprocess.PIPE}
         ran = run(SCRIPT, *command.split(), **given, env=environment)
-    assert (ran.returncode, ran.stderr) == (1, "error: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (1, "error: stdout: No space left on device\n")
 
 
 def test_without_typer_it_says_what_to_install() -> None:

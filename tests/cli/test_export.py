@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,13 @@ def test_quiet_says_nothing_and_verbose_tells_requests(cli: Cli, monkeypatch: py
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "tags" in cli("export", "tags").err
     assert cli("export", "tags", "-q").err == ""
+
+
+@pytest.mark.parametrize(("days", "code"), [(-3, 0), (0.4, 0), (3, 3)])
+def test_a_clock_days_behind_the_service_is_told_as_days_may_be_left_out(
+    cli: Cli, own: Sandbox, tmp_path: Path, days: float, code: int
+) -> None:
+    own.headers["Date"] = format_datetime(datetime.now(UTC) + timedelta(days=days), usegmt=True)
+    done = cli("export", "clicks", "2024-01-01", "2024-01-02", "--all", "-o", str(tmp_path / "clicks.csv"))
+    assert done.code == code
+    assert ("this machine's clock" in done.err) == (code == 3)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import stat
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -130,6 +132,103 @@ def test_a_file_that_is_damaged_or_no_file_or_public_is_told(
     logged_in.unlink()
     logged_in.mkdir()
     assert "Is a directory" in cli("tags", "list").error
+
+
+@pytest.mark.parametrize("config", ["", "relative", "./relative", "~/config"])
+def test_a_config_home_that_is_not_absolute_is_ignored(
+    cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", config)
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    assert cli("login").code == 0
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.json")] == [
+        "home/.config/slashtag/credentials.json"
+    ]
+    assert cli("tags", "list").code == 0
+
+
+@pytest.mark.parametrize("home", [None, "", "relative"])
+@pytest.mark.parametrize("known", [True, False])
+def test_without_a_home_it_is_that_of_the_user(
+    cli: Cli,
+    nothing_set: None,
+    box: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    home: str | None,
+    known: bool,
+) -> None:
+    def getpwuid(number: int) -> SimpleNamespace:
+        if not known:
+            raise KeyError(number)
+        return SimpleNamespace(pw_dir=str(tmp_path))
+
+    monkeypatch.setattr("pwd.getpwuid", getpwuid)
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    assert cli("login").code == (0 if known else 1)
+    assert len(list(tmp_path.rglob("credentials.json"))) == known
+    assert cli("tags", "list").code == (0 if known else 1)
+
+
+def test_a_home_that_does_not_exist_is_not_made(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    for arguments in (
+        ["login"],
+        ["login", "--list"],
+        ["login", "--remove"],
+        ["tags", "list", "--profile", "x"],
+    ):
+        ran = cli(*arguments)
+        assert (ran.code, "HOME" in ran.error) == (1, True)
+    assert not list(tmp_path.iterdir())
+    # What the environment has needs no file.
+    assert cli("tags", "list").code == 0
+
+
+@pytest.mark.parametrize("version", [2, 10**9])
+def test_a_file_of_a_newer_version_is_refused_as_such(cli: Cli, logged_in: Path, version: int) -> None:
+    saved = json.loads(logged_in.read_bytes())
+    assert saved.pop("version") == 1
+    for content in ({"version": version}, saved | {"version": version}):
+        logged_in.write_text(json.dumps(content))
+        assert "newer" in cli("tags", "list").error
+        ran = cli("login", "--list")
+        assert (ran.code, "newer" in ran.err) == (3, True)
+    # Files of the first version had none.
+    logged_in.write_text(json.dumps(saved))
+    assert cli("tags", "list").code == 0
+
+
+@pytest.mark.parametrize("around", [" {}", "{}\t", "\ufeff{}", "\u200b{}\u00a0", "{}\r"])
+def test_what_surrounds_an_answer_unseen_is_not_saved(
+    cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch, around: str
+) -> None:
+    answer(monkeypatch, *map(around.format, (box.base_url, APIKEY, APISECRET)))
+    assert cli("login").code == 0
+    assert kept.read() == kept.Login(box.base_url, APIKEY, APISECRET)
+    # The same service, however it is written.
+    for url in (f'"{box.base_url}/"', around.format(box.base_url), f"{box.base_url}/api/v1"):
+        assert cli("tags", "list", "--base-url", url).code == 0
+
+
+def test_the_environment_may_have_line_breaks(
+    cli: Cli, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET"):
+        monkeypatch.setenv(name, f"{environment[name]}\r\n")
+    assert cli("tags", "list").code == 0
+    monkeypatch.setenv("SLASHTAG_APIKEY", " \n")
+    assert "SLASHTAG_APIKEY" in cli("tags", "list").error
 
 
 def test_a_repr_shows_no_credentials() -> None:

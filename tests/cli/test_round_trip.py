@@ -99,6 +99,77 @@ def test_only_edited_rows_are_sent(
     assert puts(own) == {}
 
 
+ODD = [
+    "https://www.example/?SortField=Due_x0020_Date",
+    "https://www.example/_x0020_x0041_/_x005F_/_x00e9_",
+    "=1+1",
+    "+49 30",
+    "-5",
+    "@home",
+    "'quoted'",
+    'a "b", c; d\te',
+    " blanks ",
+    "two\nlines\r\nand\rmore\t",
+    "\0\a\x1f\x7f\x85\u2028\ufffe",
+    "<r>markup</r>",
+    "007",
+    "1e5",
+    "12345678901234567890",
+    "2024-01-01",
+    "2024-01-01 00:00:00",
+    "1/2",
+    "50%",
+    "TRUE",
+    "#N/A",
+    "https://www.example/üé€😀\U0010ffff?a=1&b=%20#c",
+    "x" * 32_767,
+]
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "jsonl", "parquet"])
+def test_a_listing_sent_back_as_it_is_changes_nothing(
+    cli: Cli, own: Sandbox, tmp_path: Path, ending: str
+) -> None:
+    for n, destination in enumerate(ODD):
+        own.add_url(f"odd{n}", destination=destination, redirect_code=302)
+    path = str(tmp_path / f"links.{ending}")
+    assert cli("urls", "list", "-o", path).code == 0
+    ran = cli("urls", "update", "--from", path, "--dry-run")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("0 rows would change a link")
+    assert cli("urls", "update", "--from", path).code == 0
+    assert puts(own) == {}
+    assert cli("diff", path, path).err == "0 added, 0 gone, 0 changed\n"
+
+
+def test_a_cell_that_holds_no_text_is_named_and_nothing_is_sent(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
+) -> None:
+    edit(listed)
+    for cell in ("=CONCATENATE(A1,A2)", True, 1.5):
+        listed[0]["destination"] = cell  # type: ignore[assignment]
+        book, path = Workbook(), tmp_path / "links.xlsx"
+        sheet: Any = book.active
+        sheet.append(list(listed[0]))
+        for row in listed:
+            sheet.append(list(row.values()))
+        book.save(path)
+        for dry in ((), ("--dry-run",)):
+            ran = cli("urls", "update", "--from", str(path), *dry)
+            assert ran.code == 2
+            assert "sheet 'Sheet', cell D2 (destination)" in ran.error
+        assert puts(own) == {}
+
+
+def test_files_without_a_column_in_common_are_told_their_columns(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("tag,date,clicks\nspring,2024-01-01,1\n")
+    (tmp_path / "new.csv").write_text("slashtag,date_,clicks\nspring,2024-01-01,1\n")
+    ran = cli("diff", str(tmp_path / "old.csv"), str(tmp_path / "new.csv"))
+    assert ran.code == 2
+    assert "tag, date, clicks" in ran.error
+    assert "slashtag, date_, clicks" in ran.error
+
+
 @pytest.mark.parametrize(
     ("column", "cell", "says"),
     [
@@ -130,7 +201,7 @@ def test_a_link_updated_by_somebody_else_since_is_not_overwritten(
     comma([later], tmp_path / "links.csv")
     ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
     assert ran.code == 1
-    assert "not that of the link, so destination may be of somebody else" in ran.err
+    assert "updated_at is '2023-12-31 00:00:00'" in ran.err
     assert puts(own) == {}
     del later["updated_at"]
     comma([later], tmp_path / "links.csv")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slashtag.cli.commands.top import GROUP, first_places
 from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import refused_tag
 
 from .conftest import Cli, Serve, objects
 
@@ -40,6 +41,19 @@ def test_the_first_places_are_those_of_links_counted_one_by_one(cli: Cli, box: S
     assert any(row["clicks"] == 0 for row in found) == (by == "decline")
     compared = "2024-06-01 to 2024-06-30, compared with 2024-05-01 to 2024-05-31"
     assert f"{compared}: {sum(now.values()):,} " in ran.err
+
+
+@pytest.mark.parametrize("command", ["top 2024-06", "stats range 2024-06 --all --by hour --format jsonl"])
+@pytest.mark.parametrize("slashtag", ["a://b", "://", "http://www.example/"])
+def test_a_link_whose_slashtag_looks_like_a_url_is_counted_as_the_others_are(
+    cli: Cli, own: Sandbox, command: str, slashtag: str
+) -> None:
+    for key in (slashtag, "spring"):
+        own.add_click(own.add_url(key), "2024-06-05T12:00:00", times=3)
+    true = own.truth.range("2024-06-01", "2024-06-30").total_clicks
+    ran = cli(*command.split())
+    assert ran.code == 0
+    assert sum(row["clicks"] for row in objects(ran.out)) == true
 
 
 @pytest.mark.unmeasured
@@ -87,6 +101,91 @@ def test_slashtags_that_links_without_the_tag_share_are_told(cli: Cli, own: Sand
     note = "slashtags that several links share: 1"
     assert note in cli("top", "2024", "--tag", "spring").err
     assert note not in cli("top", "2024", "--keys", "alone").err
+
+
+def tagged_account(own: Sandbox) -> None:
+    """Links of a tag that has 3 clicks, and of another, one of which has the slashtag of one of the first."""
+    for tag in ("fairs", "others", "crowded"):
+        own.add_tag(tag)
+    for name, tag, domain, clicks in (
+        ("expo", "fairs", 0, 2),
+        ("sale", "fairs", 0, 1),
+        ("sale", "others", 1, 12),
+        ("more", "others", 0, 4),
+        # Two that each may have the five clicks that the tag has beside those of "rest".
+        ("one", "crowded", 0, 2),
+        ("one", "others", 1, 30),
+        ("two", "crowded", 0, 3),
+        ("two", None, 1, 40),
+        ("rest", "crowded", 0, 4),
+        # All links of the slashtag have the tag.
+        ("both", "crowded", 0, 1),
+        ("both", "crowded", 1, 5),
+    ):
+        link = own.add_url(name, tag=tag, domain_id=domain)
+        own.add_click(link, "2024-06-02T00:00:00", times=clicks)
+        own.add_click(link, "2024-05-02T00:00:00", times=1)
+
+
+@pytest.mark.parametrize("by", ["clicks", "growth", "decline"])
+@pytest.mark.parametrize(
+    "tags", [["fairs"], ["others"], ["crowded"], ["fairs", "others"], ["crowded", "fairs"]]
+)
+def test_no_link_of_a_tag_has_more_than_the_tag_leaves(
+    cli: Cli, own: Sandbox, tags: list[str], by: str
+) -> None:
+    tagged_account(own)
+    ran = cli("top", "2024-06", "--by", by, *(word for tag in tags for word in ("--tag", tag)))
+    assert ran.code == 0
+    rows = objects(ran.out)
+    ids = {tag.id: tag.name for tag in own.truth.tags()}
+    links = [url for url in own.truth.urls() if ids.get(url.tag_id or 0) in tags]
+    total = sum(own.truth.range("2024-06-01", "2024-06-30", tag=tag).total_clicks for tag in tags)
+    assert f": {total} click" in ran.err
+    assert sum(row["percent"] for row in rows) <= 100.2
+    assert sum(row["clicks"] for row in rows) <= total
+    for row in rows:
+        # A link has one more click than those of May.
+        name = row["slashtag"]
+        true = sum(url.hits - 1 for url in links if url.slashtag == name)
+        assert (
+            row["clicks"]
+            <= true
+            <= (row["clicks"] if row["clicks_at_most"] is None else row["clicks_at_most"])
+        )
+        others = {url.tag_id for url in own.truth.urls() if url.slashtag == name} - {
+            url.tag_id for url in links
+        }
+        assert (row["clicks_at_most"] is None) == (not others)
+    if by == "clicks":
+        assert [row["clicks"] for row in rows] == sorted((row["clicks"] for row in rows), reverse=True)
+
+
+def test_the_share_of_a_single_shared_slashtag_is_known(cli: Cli, own: Sandbox) -> None:
+    tagged_account(own)
+    rows = objects(cli("top", "2024-06", "--tag", "fairs").out)
+    names = ("slashtag", "clicks", "percent", "clicks_before", "change_percent", "clicks_at_most")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("expo", 2, 66.7, 1, 100.0, None),
+        ("sale", 1, 33.3, 1, 0.0, 1),
+    ]
+    # Where two may have what is left, both come after those that are known.
+    rows = objects(cli("top", "2024-06", "--tag", "crowded").out)
+    assert [(row["slashtag"], row["clicks"], row["clicks_at_most"]) for row in rows] == [
+        ("both", 6, None),
+        ("rest", 4, None),
+        ("one", 0, 5),
+        ("two", 0, 5),
+    ]
+    assert "clicks at most" in cli("top", "2024-06", "--tag", "crowded", "--format", "table").out
+    assert "clicks at most" not in cli("top", "2024-06", "--all", "--format", "table").out
+
+
+def test_a_tag_that_cannot_be_counted_ends_it(cli: Cli, own: Sandbox, quick_retries: None) -> None:
+    tagged_account(own)
+    with refused_tag(own, "fairs", 403):
+        ran = cli("top", "2024-06", "--tag", "fairs")
+    assert (ran.code, ran.out) == (1, "")
 
 
 def test_without_a_span_it_is_the_last_30_days(cli: Cli) -> None:

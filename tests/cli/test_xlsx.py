@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from openpyxl import load_workbook
 
-from slashtag.export import Column, Table, _writers, open_table
 from slashtag.sandbox import Sandbox
+from slashtag.tables import Column, Table, _writing, open_table
 
 from .conftest import Cli, names, objects
 
@@ -90,7 +90,7 @@ def test_more_rows_than_a_sheet_holds_are_refused_and_the_old_file_stays(
 ) -> None:
     path = tmp_path / "clicks.xlsx"
     path.write_text("kept")
-    monkeypatch.setattr(_writers, "MOST_ROWS", 59)
+    monkeypatch.setattr(_writing, "MOST_ROWS", 59)
     ran = cli("export", "clicks", "2024-06", "--all", "-o", str(path))
     assert ran.code == 1
     assert ".parquet" in ran.err.splitlines()[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
@@ -16,14 +17,14 @@ from yarl import URL
 from slashtag import DateRange, InvalidRequestError, ShortUrl
 from slashtag._core.batches import (
     Batcher,
-    KeptOrder,
-    KeyAndId,
     Selector,
     encoded_size,
     halves,
     in_fixed_order,
     plain_batches,
+    select,
 )
+from slashtag._core.look_alikes import folded
 from slashtag._core.queries import TimeSlice
 from slashtag._core.windows import parse_zone, windows
 from slashtag._credentials import Credentials
@@ -119,11 +120,59 @@ def test_plain_slashtags_make_the_same_batches_as_checked_ones(given_keys: list[
         assert room < 3_000
 
 
+def test_a_short_url_is_no_slashtag_but_may_be_one_of_a_link() -> None:
+    told: list[object] = []
+    keys_of = ["a://b", "https://l.example/a", "http://b", "://", ShortUrl(id=1, slashtag="https://c")]
+    batcher = Batcher(8_000, lambda key, error: told.append(key))
+    assert [each.keys for each in batcher.batches(keys_of)] == [("a://b", "://", "https://c")]
+    assert told == ["https://l.example/a", "http://b"]
+    assert plain_batches(["a", "HTTPS://l.example/a"], 8_000) is None
+    assert plain_batches(["a", "b://c"], 8_000) == [Selector(keys=("a", "b://c"))]
+
+
 def test_what_is_no_slashtag_is_not_plain() -> None:
     for keys_of in (["a", 5], [ShortUrl(id=1, slashtag="a")], [[]], ["a", ""], ["a,b"], ["", "a"]):
         assert plain_batches(keys_of, 8_000) is None
     assert plain_batches(["b", "a", "b"], 8_000) == [Selector(keys=("b", "a"))]
     assert plain_batches([], 8_000) == []
+
+
+@given(
+    st.lists(st.sampled_from("aAäÄbBß"), min_size=1, max_size=3)
+    .map("".join)
+    .flatmap(
+        lambda name: st.lists(
+            st.integers(0, 60).map(lambda n: f"{name}{n}" if n % 2 else f"{name.swapcase()}{n}")
+        )
+    ),
+    st.integers(0, 300),
+    st.randoms(use_true_random=False),
+)
+def test_slashtags_that_look_alike_are_in_one_batch(some: list[str], others: int, rng: random.Random) -> None:
+    given_keys = [*some, *(key.swapcase() for key in some), *map(str, range(others))]
+    rng.shuffle(given_keys)
+    told: list[str] = []
+    batcher = Batcher(8_000, refuse, report_look_alike=told.append)
+    found = [selector.keys for selector in select(given_keys, None, None, batcher)]
+    assert sorted(chain(*found)) == sorted({*given_keys})
+    batches_of = Counter(name for batch in found for name in {*map(folded, batch)})
+    assert not told
+    assert {*batches_of.values()} <= {1}
+
+
+def test_look_alikes_that_need_two_batches_are_told() -> None:
+    told: list[str] = []
+    batcher = Batcher(8_000, refuse, report_look_alike=told.append)
+    streamed = [*map(str, range(50)), "Spring", *map(str, range(50, 120)), "spring", "autumn"]
+    found = [*chain.from_iterable(map(batcher.add, streamed)), *batcher.remainder()]
+    assert sum(len(selector.keys) for selector in found) == 123
+    assert told == ["spring"]
+
+
+def test_a_slashtag_that_follows_a_full_batch_takes_its_look_alikes_along() -> None:
+    found = batched([*map(str, range(99)), "Spring", "spring"], 8_000)
+    assert [len(batch) for batch in found] == [99, 2]
+    assert batched([f"{n:02}{'k' * 70}" for n in range(99)] + ["a" * 900, "A" * 900], 2_800)[-1]
 
 
 @given(st.lists(st.integers(), min_size=2))
@@ -134,30 +183,13 @@ def test_halves_concatenate_back_and_are_smaller(items: list[int]) -> None:
     assert 0 <= len(right) - len(left) <= 1
 
 
-@given(
-    st.lists(st.integers(0, 999), unique=True, min_size=1, max_size=400),
-    st.sets(st.integers(0, 999), max_size=8),
-    st.randoms(use_true_random=False),
-)
-def test_links_that_come_or_go_change_only_their_batches(
-    ids: list[int], altered: set[int], rng: random.Random
-) -> None:
-    def run(order: KeptOrder, ids: Iterable[int]) -> list[tuple[str, ...]]:
-        links = order.arrange(ShortUrl(id=n, slashtag=f"k{n}") for n in ids)
-        return [each.keys for each in Batcher(8_000, refuse, order).batches(links)]
-
-    kept: list[Sequence[KeyAndId]] = []
-    first = run(KeptOrder((), kept.append), ids)
-    # Another order, as after clicks elsewhere.
-    again = [n for n in rng.sample(ids, len(ids)) if n not in altered] + sorted(altered - {*ids})
-    second = run(KeptOrder(list(kept), kept.append), again)
-    assert sorted(chain(*second)) == sorted(f"k{n}" for n in again)
-    assert len({*first} - {*second}) <= len(altered)
-    assert len(second) <= len(first) + 1
-    assert run(KeptOrder(list(kept), kept.append), rng.sample(again, len(again))) or not again
-    third = len(kept)
-    run(KeptOrder(list(kept), kept.append), again)
-    assert len(kept) == third
+def test_a_slashtag_is_known_by_all_its_links_and_one_given_as_such_by_none() -> None:
+    links = [ShortUrl(id=n, slashtag=slashtag) for n, slashtag in ((7, "a"), (3, "b"), (5, "a"))]
+    (batch,) = Batcher(8_000, refuse).batches(["c", *links])
+    assert (batch.keys, batch.link_ids) == (("c", "a", "b"), ((), (5, 7), (3,)))
+    assert batch.singles() == [Selector.of([link]) for link in batch.links]
+    (batch,) = Batcher(8_000, refuse).batches(["c", "a"])
+    assert batch.link_ids == ()
 
 
 @given(st.frozensets(st.text(st.characters(codec="utf-8", exclude_characters=","), min_size=1)))

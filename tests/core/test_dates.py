@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
+import pendulum
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import DateRange, InvalidRequestError
+from slashtag import DateRange, Day, InvalidRequestError
 from slashtag._core.dates import parse_span, spans_to_compare
 from tests.core import clicklog
 
@@ -213,3 +215,71 @@ def test_seconds_are_compared_with_as_many_seconds(start: datetime, length: int,
 def test_a_span_at_the_beginning_of_the_calendar_has_none_before() -> None:
     with pytest.raises(InvalidRequestError, match="calendar"):
         spans("0001-01-01", "0001-01-31", NOW)
+
+
+class Precise(datetime):
+    """Behaves as a date-time of pandas: shows parts of a second that a replacement does not remove."""
+
+    def isoformat(self, *_: object, **__: object) -> str:
+        return f"{super().isoformat()}.000000001"
+
+    def replace(self, *_: object, **__: object) -> Precise:  # type: ignore[override]
+        return self
+
+
+class Zoned(datetime):
+    """Behaves as a date-time of pendulum: what it gives loses its offset."""
+
+    def __sub__(self, other: object) -> Any:  # type: ignore[override]
+        return datetime(2024, 1, 1)
+
+    __add__ = __sub__
+
+
+class NotATime(datetime):
+    """Behaves as NaT of pandas."""
+
+    def utcoffset(self) -> timedelta:
+        raise ValueError("NaTType does not support utcoffset")
+
+
+class NotAYear(datetime):
+    year = float("nan")  # type: ignore[assignment]
+
+
+class OtherDate(date):
+    """A date as other libraries have it."""
+
+
+@pytest.mark.parametrize("kind", [Precise, Zoned])
+@pytest.mark.parametrize("zone", [None, UTC, ZoneInfo("Europe/Berlin")])
+def test_subclasses_are_taken_as_plain_date_times(kind: type[datetime], zone: tzinfo | None) -> None:
+    parts = 2024, 6, 1, 3, 4, 5, 999_999
+    found = DateRange(kind(*parts, tzinfo=zone), kind(*parts, tzinfo=zone))
+    assert found == DateRange(datetime(*parts, tzinfo=zone), datetime(*parts, tzinfo=zone))
+    assert [type(bound) for bound in found.bounds] == [datetime, datetime]
+    assert [bound.isoformat()[19:26] in ("", "+00:00", "+02:00") for bound in found.bounds] == [True, True]
+
+
+def test_date_times_of_pendulum_count_as_plain_ones() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    found = DateRange(pendulum.datetime(2024, 3, 1, tz="Europe/Berlin"), pendulum.datetime(2024, 10, 30))
+    assert found == DateRange(datetime(2024, 3, 1, tzinfo=berlin), datetime(2024, 10, 30, tzinfo=UTC))
+    for zone in (berlin, pendulum.timezone("Europe/Berlin")):
+        assert len(found.time_slices(zone, NOW, "inclusive")) > 7
+
+
+def test_subclasses_are_taken_as_plain_dates() -> None:
+    found = Day(OtherDate(2024, 6, 1))
+    assert type(found.date) is date
+    assert found == Day("2024-06-01")
+
+
+@pytest.mark.parametrize("kind", [NotATime, NotAYear])
+def test_what_is_no_time_is_refused(kind: type[datetime]) -> None:
+    with pytest.raises(InvalidRequestError):
+        DateRange(kind(2024, 1, 1, tzinfo=UTC), date(2024, 1, 2))
+    with pytest.raises(InvalidRequestError):
+        DateRange(date(2024, 1, 1), kind(2024, 1, 2, tzinfo=UTC))
+    with pytest.raises(InvalidRequestError):
+        Day(kind(2024, 1, 2))

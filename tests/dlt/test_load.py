@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import dlt
+import duckdb
 import pytest
 from dlt.common.runtime import anon_tracker
 from dlt.destinations.impl.duckdb.duck import DuckDbClient
@@ -21,6 +22,7 @@ from msgspec import defstruct
 from msgspec.structs import replace
 
 from slashtag import (
+    AuthenticationError,
     ConfigurationError,
     ExportError,
     Failure,
@@ -28,7 +30,7 @@ from slashtag import (
     RetryPolicy,
     UnexpectedResponseError,
 )
-from slashtag.dlt import Monitor, _incremental, load, local_pipeline, slashtag_source
+from slashtag.dlt import Monitor, _incremental, _source, load, local_pipeline, slashtag_source
 from slashtag.dlt._incremental import Listed
 from slashtag.dlt._pipeline import _destination_locked, _file_locked
 from slashtag.dlt._source import LoadSession
@@ -36,7 +38,17 @@ from slashtag.sandbox import Arrival, Sandbox
 from tests.support.journals import asked, committed
 from tests.support.sandboxes import forget, refused_link
 from tests.support.warehouse_days import swap
-from tests.support.warehouses import DAY, START, Clock, Target, as_date, options, truth
+from tests.support.warehouses import (
+    DAY,
+    START,
+    Clock,
+    Target,
+    as_date,
+    local,
+    options,
+    simulated_clock,
+    truth,
+)
 
 
 def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
@@ -219,12 +231,6 @@ def test_a_file_that_is_gone_after_a_load_was_killed_is_filled_anew(
     assert duck.daily() == truth(box, clock.today)
 
 
-@pytest.mark.unmeasured
-def test_a_file_may_be_called_as_its_dataset(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
-    pipeline = local_pipeline("duckdb", tmp_path / "slashtag.duckdb", pipelines_dir=tmp_path / "pipelines")
-    assert load(pipeline, slashtag_source(**options(box)))["links"] == 130
-
-
 def test_another_timezone_or_a_wrong_argument_is_refused(
     box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +313,27 @@ def test_a_path_that_would_be_read_as_another_is_refused(destination: str, name:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("given", ["", "data", "./data", "~/data"])
+def test_without_an_absolute_folder_of_data_dlt_uses_that_of_the_user(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("DLT_DATA_DIR")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", given)
+    monkeypatch.setattr("os.geteuid", lambda: 1000, raising=False)
+    pipeline = local_pipeline("filesystem", tmp_path / "clicks")
+    assert Path(pipeline.working_dir).is_relative_to(home / ".dlt" / "pipelines")
+    assert not list(here.iterdir())
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (home / ".dlt").rename(home / "dlt")  # dlt prefers it where it is there
+    pipeline = local_pipeline("filesystem", tmp_path / "clicks")
+    assert Path(pipeline.working_dir).is_relative_to(tmp_path / "data" / "dlt" / "pipelines")
+
+
 def test_telemetry_is_off_unless_the_user_turned_it_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,7 +370,8 @@ def test_a_first_load_that_is_killed_goes_on_and_is_merged_once(
             time.sleep(0.01)
         # All but the last four were answered, and come into the journal.
         known = settled(box)[:-4]
-        names = asked(each for each in list(box.requests) if name_of(each) in known)
+        arrivals = (each for each in list(box.requests) if name_of(each) in known)
+        names = asked(arrivals, box.truth.urls())
         while not names <= committed(next((tmp_path / "pipelines").rglob("*.journal"))):
             time.sleep(0.01)
         running.send_signal(signal.SIGKILL)
@@ -366,3 +394,119 @@ def settled(box: Sandbox) -> list[tuple[object, ...]]:
     """The requests for windows that ended in 2024, in the order in which they came."""
     ends = ((each, each.query.get("date_range", "").partition(",")[2]) for each in list(box.requests))
     return [name_of(each) for each, end in ends if end.startswith("2024")]
+
+
+CLASHING = ("slashtag.duckdb", "Slashtag.duckdb", "slashtag.2024.duckdb", ".SLASHTAG", "slashtag_staging.db")
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize(
+    "name",
+    [
+        *CLASHING,
+        "2024.slashtag.duckdb",
+        "a\"b'c.duckdb",
+        "main.duckdb",
+        "2024 ünï.duckdb",
+        "slashtag_data.duckdb",
+    ],
+)
+def test_a_duckdb_file_may_have_any_name(box: Sandbox, clock: Clock, tmp_path: Path, name: str) -> None:
+    target = local("duckdb", tmp_path)
+    target.arguments["path"] = tmp_path / name
+    target.load(box, since=clock.today)
+    clock.today += DAY
+    target.load(box, since=clock.today)
+    dataset = target.pipeline().dataset_name
+    assert dataset == ("slashtag_data" if name in CLASHING else "slashtag")
+    with duckdb.connect(str(tmp_path / name)) as file:
+        found = file.execute(f"SELECT count(DISTINCT date) FROM {dataset}.clicks_daily").fetchall()
+    assert found == [(2,)]
+
+
+def test_two_duckdb_files_of_one_stem_are_two_warehouses(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
+    for name in ("clicks.1.duckdb", "clicks.2.duckdb", "CLICKS.duckdb"):
+        target = local("duckdb", tmp_path)
+        target.arguments["path"] = tmp_path / name
+        assert target.load(box, since=clock.today)["clicks_daily"] > 0
+
+
+def test_a_duckdb_file_that_cannot_be_told_from_a_schema_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="has a schema of that name"):
+        local_pipeline("duckdb", tmp_path / "Information_Schema.duckdb", pipelines_dir=tmp_path)
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("target", ["duckdb", "sqlite", "postgres", "filesystem"], indirect=True)
+@pytest.mark.parametrize("links", [0, 2])
+def test_every_table_is_there_from_the_first_load_on(target: Target, links: int) -> None:
+    with Sandbox(urls=0, clicks=0, tags=0) as box, simulated_clock(box) as clock:
+        for n in range(links):
+            box.add_url(f"link-{n}")
+        for _ in range(2):
+            target.load(box, by_tag=True, dimensions=("country",), since=clock.today)
+            if target.arguments["destination"] != "filesystem":
+                assert (len(target.rows("links")), target.rows("tags")) == (links, [])
+            assert len(target.rows("clicks_daily")) == links
+            assert target.rows("clicks_by_tag") == target.rows("clicks_by_dimension") == []
+        # What comes later is loaded into them.
+        box.add_tag("spring")
+        box.add_click(box.add_url("new", tag="spring"), datetime.combine(clock.today, clock_time(9), UTC))
+        target.load(box, by_tag=True, dimensions=("country",), since=clock.today)
+        assert len(target.rows("clicks_daily")) == links + 1
+        assert [row[2] for row in target.rows("clicks_by_tag")] == [1]
+        assert [row[4] for row in target.rows("clicks_by_dimension")] == [1]
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["duckdb", pytest.param("postgres", marks=pytest.mark.unmeasured), "sqlite", "filesystem"],
+    indirect=True,
+)
+def test_a_warehouse_is_bound_to_its_account(
+    box: Sandbox, clock: Clock, target: Target, tmp_path: Path
+) -> None:
+    target.load(box, since=clock.today)
+    state = state_of(target)
+    assert box.apikey not in str(state)
+    with Sandbox(urls=5, clicks=5, apikey="the-key-of-another-account") as other:
+        for given in (other, box):
+            # At another address, and at the same one.
+            forget(other)
+            named = {"base_url": given.base_url, "apikey": other.apikey, "apisecret": other.apisecret}
+            with pytest.raises(ConfigurationError, match="another account"):
+                target.load(box, since=clock.today, **named)
+            assert not other.requests
+    # A secret may be replaced: the account stays the same, though the service knows only the old one here.
+    with pytest.raises(AuthenticationError):
+        target.load(box, since=clock.today, apisecret="a-new-secret-567")
+    forget(box)
+    assert target.load(box, since=clock.today)["links"] == 130
+    assert state_of(target)["account"] == state["account"]
+
+
+def state_of(target: Target) -> dict[str, Any]:
+    """What the destination keeps of the source."""
+    pipeline = target.pipeline()
+    pipeline.sync_destination()
+    return dict(pipeline.state["sources"]["slashtag"])
+
+
+def test_an_older_warehouse_is_bound_by_its_next_load_and_a_newer_one_refused(
+    box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(_source, "_bind", lambda *_: None)
+        duck.load(box, since=clock.today)
+    assert not {"account", "format"} & state_of(duck).keys()
+    duck.load(box, since=clock.today)
+    assert {"account", "format"} <= state_of(duck).keys()
+    with pytest.raises(ConfigurationError, match="another account"):
+        duck.load(box, since=clock.today, apikey="the-key-of-another-account")
+    with monkeypatch.context() as patched:
+        patched.setattr(_source, "FORMAT", _source.FORMAT + 1)
+        duck.load(box, since=clock.today)
+    forget(box)
+    with pytest.raises(ConfigurationError, match="newer version"):
+        duck.load(box, since=clock.today)
+    assert not box.requests

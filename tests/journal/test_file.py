@@ -117,11 +117,44 @@ async def test_answers_of_another_account_are_not_replayed_from_a_wal_that_lies_
     await ours.aclose()
 
 
-async def test_the_journal_of_another_format_is_refused(path: Path) -> None:
+async def test_the_journal_of_a_newer_format_is_refused(path: Path) -> None:
     await fill(path, b"body")
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA user_version=99")
-    await refused(path, "another version of slashtag")
+    await refused(path, "newer version of slashtag")
+
+
+async def make_older(path: Path) -> None:
+    """Give a journal the tables that the format before had."""
+    await fill(path, b"body")
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("DROP TABLE batch")
+        file.execute(
+            "CREATE TABLE batch (id INTEGER PRIMARY KEY, question BLOB NOT NULL, last INTEGER NOT NULL,"
+            " checksum INTEGER NOT NULL, links BLOB NOT NULL)"
+        )
+        file.execute("INSERT INTO batch VALUES (1, 'stats 0', 0, 0, '[[\"k0\",1]]')")
+        file.execute("PRAGMA user_version=4")
+
+
+async def test_of_an_older_format_everything_is_requested_anew_with_a_warning(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await make_older(path)
+    for answer, warnings in ((None, 1), (b"anew", 1)):
+        kept = journal(path)
+        kept.open()
+        assert body_of(kept, call(0)) == answer
+        kept.keep(call(0), None, b"anew")
+        await kept.aclose()
+        assert len(caplog.records) == warnings
+
+
+async def test_an_older_journal_of_another_account_is_left_as_it_is(path: Path) -> None:
+    await make_older(path)
+    before = path.read_bytes()
+    await refused(path, "another account", apikey=KEY[::-1])
+    assert path.read_bytes() == before
 
 
 # --- what it is ---------------------------------------------------------------------------------------
@@ -238,7 +271,7 @@ def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Path) -> 
 
 async def test_no_file_of_it_holds_the_key_or_the_secret(path: Path) -> None:
     async with Sandbox(urls=20, clicks=200, tags=1) as box, client(box, journal=path) as job:
-        await job.stats.collect(SPAN, tag=box.truth.tags()[0].name)
+        await job.stats.collect(SPAN, keys=job.urls.list())
         await until(lambda: committed(path), 60)
         raw = b"".join(file.read_bytes() for file in path.parent.iterdir())
     raw += path.read_bytes()
@@ -349,7 +382,8 @@ async def complete(box: Sandbox, path: Path) -> dict[str, Any]:
     """Run the job again; give its table."""
     before = len(box.requests)
     async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, journal=path) as job:
-        each = job.stats.collect_each(SPAN, keys=[url.slashtag for url in box.truth.urls()], inferred=False)
+        keys = [url.slashtag for url in await job.urls.list(pagesize=10).to_list()]
+        each = job.stats.collect_each(SPAN, keys=keys, inferred=False)
         table = {key: stats.clicks async for key, stats in each}
         assert job.metrics.replayed > 30
         assert job.metrics.replayed + len(box.requests) - before == job.metrics.requests
@@ -428,7 +462,9 @@ from slashtag._journal.journal import Journal
 path = Path(sys.argv[1])
 kept = Journal(path, sys.argv[2], sys.argv[3], 3600.0)
 kept.open()
-call = Call(method="GET", path="stats", params=(("tag", "0"),), returns=object, replayable=True)
+call = Call(
+    method="GET", path="stats", params=(("tag", "0"),), returns=object, replayable=True, link_ids=((1, 2),)
+)
 kept.keep(call, None, b"x")
 kept._thread.submit(int).result()
 child = os.fork()

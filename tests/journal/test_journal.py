@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from slashtag import AsyncSession, DateRange, Day, SessionClosedError
+from slashtag import AsyncSession, DateRange, Day, SessionClosedError, ShortUrl, Year
 from slashtag._core.call import Call
 from slashtag._errors import JournalError
 from slashtag._journal import journal as _journal
 from slashtag._journal.journal import Journal
 from slashtag._resources import stats as _stats
+from slashtag._sending import sender as _sender
 from slashtag.sandbox import Sandbox
 
 from ..resources.accounts import client, page_of
@@ -45,7 +46,8 @@ def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
 
 def call(name: object = "spring") -> Call[Any]:
     """A question about a time that has ended."""
-    return Call(method="GET", path="stats", params=(("tag", str(name)),), returns=object, replayable=True)
+    params, ids = (("tag", str(name)),), ((1, 2),)
+    return Call(method="GET", path="stats", params=params, returns=object, replayable=True, link_ids=ids)
 
 
 def body_of(kept: Journal, call: Call[Any]) -> bytes | None:
@@ -139,7 +141,7 @@ async def test_a_guide_from_before_a_month_had_ended_does_not_leave_that_month_o
 async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, path: Path) -> None:
     async with client(box, journal=path) as job:
         for n in (1, 2):
-            await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
+            await job.stats.collect(Day("2023-05-05"), keys=["spring"])
             await until(lambda: committed(path), 60)
             assert len(box.requests) == n
         assert job.metrics.replayed == 0
@@ -190,6 +192,133 @@ async def test_a_listing_that_changed_is_whole_though_the_run_that_noticed_was_s
         ]
 
 
+# --- which links an answer is about -------------------------------------------------------------------
+
+
+def rename(box: Sandbox, link: int, slashtag: str) -> None:
+    box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
+
+
+@pytest.mark.parametrize("links", [2, 3, 20])
+async def test_links_that_exchange_their_slashtags_are_asked_again(
+    box: Sandbox, path: Path, links: int
+) -> None:
+    changed = [link for link in box.truth.urls() if link.domain_id == 0][:links]
+    slashtags = [link.slashtag for link in changed]
+    for renamed in (False, True):
+        if renamed:
+            for link in changed:
+                rename(box, link.id, f"{link.id}")
+            for link, other in zip(changed, slashtags[1:] + slashtags[:1], strict=True):
+                rename(box, link.id, other)
+        async with client(box, journal=path) as job:
+            found = await job.urls.find(slashtags)
+            keys = [link for link in found.values() if link is not None]
+            table = await job.stats.collect_each(SPAN, keys=keys, inferred=False, ordered=True).to_dict()
+        true = box.truth.per_key("2023-01-01", "2023-12-31")
+        assert [table[key].clicks for key in slashtags] == [true[key].clicks for key in slashtags]
+
+
+async def test_a_slashtag_that_one_of_its_links_has_lost_is_asked_again(path: Path) -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        kept, other = box.add_url("sale"), box.add_url("sale", domain_id=1)
+        for link in (kept, other):
+            box.add_click(link, datetime(2023, 5, 5, tzinfo=UTC))
+        for total in (2, 1):
+            async with client(box, journal=path) as job:
+                table = await job.stats.collect_each(SPAN, keys=job.urls.list(), inferred=False).to_dict()
+                assert table["sale"].total == total
+            rename(box, other, "other")
+
+
+async def test_an_answer_about_a_tag_is_replayed_only_if_its_links_are_known_to_be_the_same(
+    box: Sandbox, path: Path
+) -> None:
+    names = {tag.id: tag.name for tag in box.truth.tags()}
+
+    async def tags(job: AsyncSession) -> dict[str, list[ShortUrl]]:
+        links = await job.urls.list().to_list()
+        return {name: [link for link in links if link.tag_id == tag] for tag, name in names.items()}
+
+    async def sent(*, known: bool) -> int:
+        before = len(box.requests)
+        async with client(box, journal=path) as job:
+            of = await tags(job) if known else list(names.values())
+            table = await job.stats.collect_each(Year(2023), tags=of).to_dict()
+        true = {name: box.truth.year(2023, tag=name).clicks_total for name in names.values()}
+        assert {name: stats.clicks_total for name, stats in table.items()} == true
+        return sum("stats" in each.path for each in list(box.requests)[before:])
+
+    assert [await sent(known=False) for _ in range(2)] == [3, 3]
+    assert [await sent(known=True) for _ in range(2)] == [3, 0]
+    one, two, _ = names
+    link = next(link for link in box.truth.urls() if link.tag_id == one)
+    box.store.write("UPDATE link SET tag_id = ? WHERE id = ?", (two, link.id))
+    assert await sent(known=True) == 2
+
+
+async def test_statistics_of_links_from_an_old_list_are_refused_if_that_has_changed(
+    box: Sandbox, path: Path
+) -> None:
+    async def run() -> int:
+        async with client(box, journal=path) as job:
+            links = await job.urls.list(pagesize=10).to_list()
+            return (await job.stats.collect(SPAN, keys=links)).total
+
+    async with client(box, journal=path) as job:
+        await job.urls.list(pagesize=10).to_list()
+    rename(box, box.truth.urls()[3].id, "renamed")
+    with pytest.raises(JournalError, match="have changed"):
+        await run()
+    keys = [link.slashtag for link in box.truth.urls()]
+    assert await run() == box.truth.range("2023-01-01", "2023-12-31", keys=keys).total_clicks
+    assert await run() == box.truth.range("2023-01-01", "2023-12-31", keys=keys).total_clicks
+
+
+# --- clocks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("age", [0, 3_600])
+@pytest.mark.parametrize(("service", "machine"), [(9, 0), (30, 0), (-9, 0), (0, 9), (0, -9), (24 * 40, 0)])
+async def test_a_day_is_over_by_the_earlier_of_both_clocks(
+    path: Path, monkeypatch: pytest.MonkeyPatch, service: int, machine: int, age: int
+) -> None:
+    day = datetime(2026, 5, 10, tzinfo=UTC)
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        link = box.add_url("spring")
+        for hour, total in ((20, 50), (36, 80)):
+            now = day + timedelta(hours=hour)
+            at, times = (9, 50) if hour == 20 else (22, 30)
+            box.add_click(link, day + timedelta(hours=at), times=times)
+            date = (now + timedelta(hours=service)).timestamp()
+            box.headers = {"Date": formatdate(date, usegmt=True)} | ({"Age": f"{age}"} if age else {})
+            local = now + timedelta(hours=machine)
+            monkeypatch.setattr(_journal, "time", SimpleNamespace(time=local.timestamp))
+            monkeypatch.setattr(_sender, "time", local.timestamp)
+            monkeypatch.setattr(_stats, "datetime", SimpleNamespace(now=lambda _, local=local: local))
+            async with client(box, journal=path) as job:
+                assert (await job.stats.collect(Day("2026-05-10"), keys=job.urls.list())).total == total
+
+
+def test_a_clock_that_was_set_back_does_not_make_old_answers_young(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+
+    async def run() -> None:
+        monkeypatch.setattr(_journal.time, "time", lambda: now)
+        await fill(path, b"body")
+        # Two hours later this machine's clock is a month behind, and the service's is right.
+        monkeypatch.setattr(_journal.time, "time", lambda: now - 2_600_000)
+        kept = journal(path)
+        kept.open()
+        kept.keep(call("other"), None, b"body", now - 2_600_000, now + 7_200)
+        assert body_of(kept, call(0)) is None
+        await kept.aclose()
+
+    asyncio.run(run())
+
+
 # --- the event loop -----------------------------------------------------------------------------------
 
 
@@ -202,7 +331,7 @@ async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path
             turns += 1
             await asyncio.sleep(0)
 
-    tags = [tag.name for tag in box.truth.tags()]
+    tags = {tag.name: list[ShortUrl]() for tag in box.truth.tags()}
     for _ in range(2):
         async with client(box, journal=path) as job:
             turning = asyncio.create_task(other())
@@ -237,7 +366,7 @@ async def test_a_session_that_is_left_without_use_leaves_no_journal(box: Sandbox
 async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox, path: Path) -> None:
     for requests in (1, 1):
         job = client(box, journal=path)
-        await job.stats.collect(Day("2023-05-05"), tag=box.truth.tags()[0].name)
+        await job.stats.collect(Day("2023-05-05"), keys=["spring"])
         await job.aclose()
         assert len(box.requests) == requests
 

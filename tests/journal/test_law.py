@@ -1,7 +1,8 @@
 """A job that is run again sends what is missing plus a few, loses nothing, counts and writes nothing twice.
 
-Whatever happened between two runs: a crash at any request, links added, removed, renamed or clicked, another
-order of a set, a rotated secret, a wrong clock, answers of a cache.
+Whatever happened between two runs: a crash at any request, links added, removed, renamed, given other tags or
+clicked, another order of a set, a rotated secret, a wrong clock of the service or of this machine, answers of
+a cache.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from email.utils import formatdate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -24,21 +26,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from slashtag import AsyncSession, Change, DateRange, RetryPolicy
+from slashtag import AsyncSession, Change, DateRange, JournalError, RetryPolicy
 from slashtag._core import batches as _batches
 from slashtag._journal import journal as _journal
+from slashtag._journal.journal import _STATISTICS
 from slashtag._resources import stats as _stats
+from slashtag._sending import sender as _sender
 from slashtag.bulk_update import BulkUpdate
 from slashtag.export import export_clicks
 from slashtag.sandbox import Sandbox
 
 from ..export.test_exports import Kept
-from ..support.journals import asked, committed
+from ..support.journals import committed
 from ..support.laws import examples
 from ..support.sending import until
 
-KINDS = ("list", "collect", "keys", "each", "export", "bulk")
-STEPS = ("add", "remove", "rename", "swap", "old click", "new click", "rotate", "skew", "late")
+KINDS = ("list", "collect", "keys", "each", "export", "file", "tags", "bulk")
+STEPS = (
+    *("add", "remove", "rename", "swap", "share", "tag"),
+    *("old click", "new click", "late", "rotate", "clock", "service's clock"),
+)
 DAY = 86_400
 WINDOWS = 3
 
@@ -61,7 +68,10 @@ class Job:
         self.rng = random.Random(seed)
         self.box, self.folder, self.patch = box, folder, patch
         self.kind = self.rng.choice(KINDS)
-        self.clients, self.runs, self.changes, self.skew = 0, 0, 0, 0
+        self.clients, self.runs, self.changes = 0, 0, 0
+        #: Seconds that this machine's clock is ahead, and the service's.
+        self.skew, self.service_skew = 0, 0
+        self.tags = [box.store.add_tag(f"t{n}", "", 0).id for n in range(3)]
         self.was_fresh = self.was_behind = False
         self.names: dict[int, set[str]] = {}
         today = datetime.now(UTC).date()
@@ -70,13 +80,20 @@ class Job:
         self.span = DateRange(self.first, today)
         for n in range(self.rng.randint(5, 40)):
             self.add(f"k{n}")
+        #: The slashtags of a file.
+        self.given = self.rng.sample(self.slashtags(), self.rng.randint(3, len(self.names)))
 
-    def add(self, slashtag: str) -> None:
-        link = self.box.add_url(slashtag)
+    def add(self, slashtag: str, domain: int = 0) -> None:
+        link = self.box.add_url(slashtag, domain_id=domain)
         self.names[link] = {slashtag}
+        self.tag(link)
         for _ in range(self.rng.choice((0, 0, 1, 4))):
             day = self.first + timedelta(self.rng.randrange(64))
             self.box.add_click(link, datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
+
+    def tag(self, link: int) -> None:
+        tag = self.rng.choice((None, *self.tags))
+        self.box.store.write("UPDATE link SET tag_id = ? WHERE id = ?", (tag, link))
 
     def slashtags(self) -> list[str]:
         return [link.slashtag for link in self.box.truth.urls()]
@@ -88,14 +105,18 @@ class Job:
         links = box.truth.urls()
         one, other = rng.sample(links, 2)
         kind = rng.choice(STEPS)
-        self.skew = 0
+        self.skew = self.service_skew = 0
         if kind == "add":
             self.add(f"new{len(self.names)}")
         elif kind == "remove" and len(links) > 4:
             box.remove_url(one.id)
         elif kind == "rename":
             self.rename(one.id, f"renamed{one.id}-{self.changes}")
-        elif kind == "swap" and self.kind != "keys":  # slashtags alone do not say which links they belong to
+        elif self.kind == "keys" and kind in ("swap", "share"):
+            pass  # slashtags alone do not say which links they belong to
+        elif kind == "share" and (free := self.free_domains(one.slashtag)):
+            self.add(one.slashtag, rng.choice(free))
+        elif kind == "swap" and one.domain_id == other.domain_id:
             self.rename(one.id, "swapping")
             self.rename(other.id, one.slashtag)
             self.rename(one.id, other.slashtag)
@@ -107,14 +128,24 @@ class Job:
             box.apisecret = f"secret{rng.randrange(10**9):09}"
             assert box._service is not None
             box._service._credentials = (box.apikey, box.apisecret)
-        elif kind == "skew":
+        elif kind == "tag":
+            self.tag(one.id)
+            self.tag(other.id)
+        elif kind == "clock":
             self.skew = rng.choice((-30, -1, 1, 30)) * DAY
-            self.was_behind |= self.skew < 0
+        elif kind == "service's clock":
+            self.service_skew = rng.choice((-30 * DAY, -DAY, -32_400, 32_400, DAY, 30 * DAY))
         elif kind == "late" and not self.was_fresh:
             # Until now all answers were those of a cache, from before this click.
             noon = datetime(self.yesterday.year, self.yesterday.month, self.yesterday.day, 12, tzinfo=UTC)
             box.add_click(one.id, noon)
-        self.changes += kind in ("add", "remove", "rename", "swap")
+        self.was_behind |= self.skew < 0 or self.service_skew < 0
+        self.changes += kind in ("add", "remove", "rename", "swap", "share")
+        self.changes += kind == "tag" and self.kind == "tags"
+
+    def free_domains(self, slashtag: str) -> list[int]:
+        taken = {link.domain_id for link in self.box.truth.urls() if link.slashtag == slashtag}
+        return sorted({0, 1, 2, 3} - taken)
 
     def rename(self, link: int, slashtag: str) -> None:
         self.box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
@@ -135,9 +166,13 @@ class Job:
         if self.kind == "each":
             each = session.stats.collect_each(self.span, keys=await listing.to_list())
             return {key: stats.clicks async for key, stats in each}
-        if self.kind == "export":
-            kept = Kept()
-            await export_clicks(session, self.span, kept)
+        if self.kind in ("export", "file", "tags"):
+            kept, by = Kept(), "tag" if self.kind == "tags" else "slashtag"
+            keys = None
+            if self.kind == "file":
+                found = await session.urls.find(self.given)
+                keys = [link for link in found.values() if link is not None]
+            await export_clicks(session, self.span, kept, keys=keys, by=by)  # type: ignore[arg-type]
             table: dict[str, dict[date, int]] = {}
             for row in kept.rows:
                 assert row[1] not in table.setdefault(str(row[0]), {}), "a row twice"
@@ -155,8 +190,11 @@ class Job:
         box, before = self.box, len(self.box.requests)
         path = self.folder / f"{self.runs}.journal"
         now = time.time
+        if self.service_skew:
+            box.headers["Date"] = formatdate(now() + self.service_skew, usegmt=True)
         with pytest.MonkeyPatch.context() as clock:
             clock.setattr(_journal, "time", SimpleNamespace(time=lambda: now() + self.skew))
+            clock.setattr(_sender, "time", lambda: now() + self.skew)
             clock.setattr(_stats, "datetime", Mock(now=self.skewed_now))
             async with AsyncSession(
                 box.base_url,
@@ -164,7 +202,7 @@ class Job:
                 apisecret=box.apisecret,
                 concurrency=2,
                 journal=path if journal else None,
-                journal_max_age=10 * DAY,
+                journal_max_age=100 * DAY,
                 retry=RetryPolicy(max_attempts=1),
             ) as session:
                 task = asyncio.create_task(self.work(session))
@@ -195,10 +233,13 @@ class Job:
             self.was_fresh |= not is_cached
             self.disturb()
         box.headers = {}
-        held = committed(self.folder / f"{self.runs}.journal")
-        held &= asked(arrival for arrival in box.requests if "stats" in arrival.path)
+        held = [each for each in committed(self.folder / f"{self.runs}.journal") if each[:1] == _STATISTICS]
         before = len(box.requests)
-        result = await self.run(None)
+        try:
+            result = await self.run(None)
+        except JournalError:  # told: links have changed since they were listed
+            assert self.changes
+            result = await self.run(None)
         last = box.requests[before:]
         tally.wrong = self.wrong(result)
         tally.twice = sum(
@@ -211,7 +252,7 @@ class Job:
             tally.sent = sum("stats" in each.path for each in last)
             tally.missing = max(0, len(fresh) - len(held))
             slack = 2 + 2 * WINDOWS * self.changes
-            if self.kind in ("each", "export"):
+            if self.kind in ("each", "export", "file"):
                 # Which sets are needed depends on the batch and the order of its links, which a change alters
                 # for this run and not for a new one. A clock that is behind takes a day for one that is not
                 # over, and asks each link alone about it.
@@ -223,7 +264,12 @@ class Job:
     def wrong(self, result: Any) -> int:
         """Return the number of wrong rows."""
         box = self.box
-        truth = box.truth.per_key(self.first, self.today)
+        truth: dict[str, Any] = dict(box.truth.per_key(self.first, self.today))
+        if self.kind == "file":
+            truth = {key: truth[key] for key in self.given if key in truth}
+        if self.kind == "tags":
+            names = [tag.name for tag in box.truth.tags()]
+            truth = {name: box.truth.range(self.first, self.today, tag=name) for name in names}
         if self.kind == "list":
             ids = {link.id for link in box.truth.urls()}
             return len(ids ^ result.keys()) + sum(

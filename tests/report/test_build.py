@@ -13,6 +13,7 @@ from slashtag import BadRequestError, DateRange, InvalidRequestError, ShortUrl
 from slashtag.report import Report, build
 from slashtag.sandbox import Fault, Sandbox
 from tests.report.figures import Seen
+from tests.support.sandboxes import refused_tag
 from tests.support.sending import connect
 
 Serve = Callable[..., Sandbox]
@@ -135,7 +136,10 @@ async def test_figures_of_a_tag_are_its_own_where_slashtags_are_shared(top: int)
             assert getattr(report.stats, name) == getattr(truth, name)
         assert report.before == 5
         rows = {link.slashtag: (link.clicks, link.is_shared) for link in report.top}
-        assert rows == ({"own": (2, False), "shared": (53, True)} if top else {})
+        # The tag has five clicks: three are left for the slashtag that another link has.
+        assert rows == ({"shared": (3, True), "own": (2, False)} if top else {})
+        assert [(link.at_most, link.before) for link in report.top] == [(3, 3), (None, 2)][: len(rows)]
+        assert sum(link.clicks for link in report.top) <= report.total
         assert any("marked *" in note for note in report.notes)
 
 
@@ -155,7 +159,7 @@ async def test_clicks_by_tag_are_those_of_the_service(serve: Serve, selected: in
         assert len(exact) > 2
 
 
-async def test_clicks_of_a_shared_slashtag_are_in_every_tag_and_destination_that_has_it() -> None:
+async def test_clicks_of_a_shared_slashtag_are_in_no_tag_or_destination_that_may_not_have_them() -> None:
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
         for name in ("mail", "print", "app"):
             box.add_tag(name)
@@ -169,19 +173,25 @@ async def test_clicks_of_a_shared_slashtag_are_in_every_tag_and_destination_that
         for n, slashtag in enumerate(["a", "b", "c", *ids], 1):
             box.add_click(slashtag, "2024-06-02T00:00:00", times=n)
         report = await reported(box, "2024-06-01", "2024-06-30")
-        # The service counts the tags alone; no selector stands for links without a tag.
-        assert report.tag == {"mail": 3, "print": 4, "app": 3 + 5, "": 15}
-        shared = {f"{n}.example": 15 for n in range(3)}
+        # The service counts tags alone; links without a tag have what these leave.
+        assert report.tag == {"mail": 3, "print": 4, "app": 3 + 5, "": 6}
+        shared = {f"{n}.example": 0 for n in range(3)}
         assert report.destination == {"shop.example/x": 3, "blog.example": 3} | shared
-        assert report.shared == {("destination", page) for page in shared} | {("tag", "")}
+        assert report.shared == {("destination", page) for page in shared}
+        # Without the counts of tags each has what is its own, and shares do not add up to more than all.
+        with refused_tag(box, "app", 403):
+            lower = await reported(box, "2024-06-01", "2024-06-30")
+        assert lower.tag == {"mail": 3, "print": 0, "app": 3, "": 0}
+        assert {label for dimension, label in lower.shared if dimension == "tag"} == {"print", "app", ""}
         assert "marked *" in report.to_html()
         # A single tag or destination says no more than the total.
         mail = await reported(box, "2024-06-01", "2024-06-30", tags=["mail"])
         assert (mail.total, mail.tag, mail.destination) == (3, {}, {})
         print_ = await reported(box, "2024-06-01", "2024-06-30", tags=["print", "mail"])
         assert print_.tag == {"mail": 3, "print": 4}
-        assert print_.destination == {"shop.example/x": 3, "0.example": 15}
-        assert print_.shared == {("destination", "0.example")}
+        # Of the slashtag that others have too the tag leaves four clicks.
+        assert print_.destination == {"shop.example/x": 3, "0.example": 4}
+        assert print_.shared == frozenset()
         for options in ({"top": 0}, {"keys": ["a", "s"]}):
             few = await reported(box, "2024-06-01", "2024-06-30", **options)
             assert (few.tag, few.destination) == ({}, {})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slashtag import AllTime, DateRange, UnexpectedResponseError
+from slashtag import AllTime, DateRange, UnexpectedResponseError, Year
 from slashtag.export import NAMED_URLS, export_urls, open_table
 from tests.resources.accounts import scripted
 from tests.support import wire
@@ -19,16 +20,20 @@ USUAL = {"slashtag": "s", "hits": 3, "createdAt": TIME, "updatedAt": TIME}
 DAYS = DateRange("2024-05-01", "2024-05-01")
 
 
-def account(odd: dict[str, Any]) -> wire.Script:
-    """Serve three links, of which the second is odd, and a click of each slashtag."""
+def account(odd: dict[str, Any], broken: bytes = b"?", prefix: bytes = b"") -> wire.Script:
+    """Serve three links, of which the second is odd, and a click of each slashtag.
+
+    Bodies begin with `prefix` and have `broken` in the place of each "?".
+    """
     links = [{"id": n, **USUAL, "slashtag": f"s{n}", **(odd if n == 2 else {})} for n in (1, 2, 3)]
 
     def answer(request: wire.Request) -> wire.Answer:
-        if request.path.endswith("/tags"):
-            return wire.ok({"page": 1, "pageSize": 500, "items": []})
+        data: dict[str, Any] = {"page": 1, "pageSize": 500, "items": []}
         if request.path.endswith("/urls"):
-            return wire.ok({"page": 1, "pageSize": 500, "items": links})
-        return wire.ok({"total_clicks": len(request.query["url_keys"][0].split(","))})
+            data["items"] = links
+        elif not request.path.endswith("/tags"):
+            data = {"total_clicks": len(request.query["url_keys"][0].split(","))}
+        return wire.response(200, prefix + wire.body_of(200, "ok", data).replace(b"?", broken))
 
     return answer
 
@@ -75,10 +80,95 @@ async def test_an_odd_record_hides_nothing(
             assert (await export_urls(api, file)).rows == 3
 
 
+#: A byte, or half a character, in the place of "?".
+BROKEN = {
+    "half an emoji": rb"\ud83d",
+    "the other half": rb"\ude00",
+    "latin-1": b"\xe9",
+    "cp1252": b"\x93",
+    "overlong": b"\xc0\xaf",
+    "surrogate as bytes": b"\xed\xa0\x80",
+    "cut": b"\xf0\x9f\x98",
+    "NUL": b"\x00",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("name", ["destination", "slashtag", "short_url"])
+async def test_a_text_that_is_not_unicode_hides_nothing(
+    broken: bytes, name: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    member = "shortUrl" if name == "short_url" else name
+    script = account({member: "https://a.example/?"}, broken)
+    async with scripted(script, journal=tmp_path / "job") as (_, api):
+        with caplog.at_level(logging.WARNING):
+            links = await api.urls.list().to_list()
+        assert [(link.id, link.hits) for link in links] == [(1, 3), (2, 3), (3, 3)]
+        assert getattr(links[1], name) is None
+        assert (api.metrics.unreadable, api.metrics.retries, len(caplog.records)) == (1, 0, 1)
+        assert "ShortUrl 2" in caplog.text
+        stats = await api.stats.collect(DAYS, keys=links)
+        # Under another slashtag its clicks would be those of another link, or of none.
+        assert (stats.total, stats.complete) == ((2, False) if name == "slashtag" else (3, True))
+
+
+async def test_a_byte_order_mark_is_skipped() -> None:
+    async with scripted(account({}, prefix=b"\xef\xbb\xbf")) as (_, api):
+        links = await api.urls.list().to_list()
+        assert (await api.stats.collect(DAYS, keys=links)).total == 3
+        assert (api.metrics.unreadable, api.metrics.retries) == (0, 0)
+
+
+async def test_labels_that_are_not_unicode_are_counted_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    labels = b'{"caf\xe9": "2", "caf\xe8": 1, "\\ud83d": 1, "Direct": 1}'
+    maps = b", ".join(b'"%b": {"x": 5}' % name for name in (b"device", b"browser", b"platform", b"country"))
+    data = b'{"status": 200, "message": "ok", "data": {"total_clicks": 5, "referrer": %b, %b}}' % (
+        labels,
+        maps,
+    )
+    async with scripted(lambda _: wire.response(200, data)) as (_, api):
+        with caplog.at_level(logging.WARNING):
+            stats = await api.stats.collect(DAYS, keys=["a"])
+        assert (stats.total, stats.referrer) == (5, {"caf\ufffd": 3, "\ufffd": 1, "Direct": 1})
+        assert (stats.reconciles, api.metrics.unreadable) == (True, 3)
+        assert "cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize("bad", [b"\xe9", b"\\ud83d", b"\x00"])
+async def test_a_day_that_is_not_unicode_leaves_the_rest(bad: bytes) -> None:
+    maps = {name: {"x": 5} for name in ("device", "browser", "platform", "country", "referrer")}
+    text = json.dumps({"total_clicks": 5, "clicks": {"2024-01-01": 2, "2024-01-02@": 3}, **maps})
+    data = b'{"status": 200, "message": "ok", "data": %b}' % text.encode().replace(b"@", bad)
+    async with scripted(lambda _: wire.response(200, data)) as (_, api):
+        stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
+        assert (stats.total, stats.device, stats.reconciles) == (5, {"x": 5}, False)
+        assert stats.clicks[date(2024, 1, 1)] == 2
+        assert (api.metrics.unreadable, api.metrics.inconsistent) == (2, 1)
+
+
 async def test_without_an_id_a_record_cannot_be_told_from_others() -> None:
     async with scripted(account({"id": None})) as (_, api):
         with pytest.raises(UnexpectedResponseError):
             await api.urls.list().to_list()
+
+
+@pytest.mark.parametrize(("unique", "repeated"), [(3, 1), (2, 2), (0, 0), (9, -4), (-1, 6)])
+async def test_unique_and_repeated_clicks_of_one_answer_that_do_not_add_up_are_counted(
+    unique: int, repeated: int
+) -> None:
+    maps = {name: {"x": 5} for name in ("device", "browser", "platform", "country", "referrer", "timezone")}
+
+    def answer(request: wire.Request) -> wire.Answer:
+        is_odd = "k0" in request.query["url_keys"][0].split(",")
+        numbers = (unique, repeated) if is_odd else (3, 2)
+        counts = dict(zip(("clicks_unique", "clicks_repeated"), numbers, strict=True))
+        return wire.ok({"clicks_total": 5, "clicks_breakdown": {"2024": {"1": 5}}, **counts, **maps})
+
+    async with scripted(answer) as (server, api):
+        stats = await api.stats.collect(Year(2024), keys=[f"k{n}" for n in range(200)])
+        assert (stats.clicks_total, stats.reconciles, stats.complete) == (10, False, False)
+        # Once more, and counted as it stayed so.
+        assert (len(server.requests), api.metrics.inconsistent) == (3, 1)
 
 
 async def test_months_may_have_a_leading_zero() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from slashtag import (
     AuthenticationError,
     BadRequestError,
     Change,
+    ExportError,
     InvalidRequestError,
     NotFoundError,
     Outcome,
@@ -22,7 +24,7 @@ from slashtag import (
 from slashtag.sandbox import Fault, Link, Sandbox
 from tests.resources.accounts import scripted, serving
 from tests.support import wire
-from tests.support.sending import OPERATIONS, QUICK, connect
+from tests.support.sending import OPERATIONS, QUICK, connect, until
 
 AWKWARD = [
     "a/b",
@@ -61,9 +63,58 @@ async def test_any_slashtag_reaches_the_service_intact(slashtag: str) -> None:
         assert await api.urls.update(slashtag, destination="https://new.example/") == 1
         assert link(box, slashtag).destination == "https://new.example/"
         assert link(box, other).destination != "https://new.example/"
-        # And as a new name.
-        assert await api.urls.update(other, slashtag=f"{slashtag}2") == 1
-        assert link(box, other).slashtag == f"{slashtag}2"
+
+
+@pytest.mark.parametrize(
+    "slashtag", ["a/b", "a+b", "a&b=c", "ключ", "スペース", "e\u0301", "😀", "a;b", "a,b", "..."]
+)
+async def test_a_link_is_renamed_to_what_a_path_can_have(slashtag: str) -> None:
+    async with serving() as (box, api):
+        other = box.add_url("other")
+        assert await api.urls.update(other, slashtag=slashtag) == 1
+        assert link(box, other).slashtag == slashtag
+
+
+@pytest.mark.parametrize(
+    "slashtag",
+    [
+        "black friday?x=1#a",
+        "a b",
+        "a\tb",
+        "a\u00a0b",
+        " a",
+        "a\n",
+        "a?",
+        "#a",
+        "100%",
+        "a%20b",
+        "a\\b",
+        "a\x00",
+        "\x7f",
+        ".",
+        "..",
+        "a/../b",
+        "./a",
+    ],
+)
+async def test_a_slashtag_that_no_short_url_reaches_is_refused(slashtag: str) -> None:
+    async with scripted(()) as (server, api):
+        with pytest.raises(InvalidRequestError, match="slashtag"):
+            await api.urls.update(1, slashtag=slashtag)
+        with pytest.raises(InvalidRequestError, match="slashtag"):
+            api.urls.update_many([Change("other", slashtag=slashtag)])
+        assert server.requests == []
+
+
+async def test_an_id_may_be_any_integer_that_the_service_gives() -> None:
+    async with scripted([wire.ok({"rows_updated": 1})] * 4) as (server, api):
+        ids = [1_234_567_890_123_456_789, 2**63, 2**64, 10**99]
+        for id in ids:
+            assert await api.urls.update(id, redirect_code=301) == 1
+        assert [request.path.rpartition("/")[2] for request in server.requests] == list(map(str, ids))
+        for id in (0, -1, 10**100):
+            with pytest.raises(InvalidRequestError):
+                await api.urls.update(id, redirect_code=301)
 
 
 async def test_a_slashtag_on_several_domains_is_updated_by_its_id() -> None:
@@ -238,6 +289,38 @@ async def test_each_of_many_changes_is_announced_before_it_is_sent() -> None:
             [outcome async for outcome in outcomes]
         assert {int(arrival.path.rpartition("/")[2]) for arrival in box.requests} <= set(announced)
         assert len(announced) == 6
+
+
+async def test_what_becomes_of_each_of_many_changes_is_told_as_soon_as_it_is_known() -> None:
+    """Also if nobody reads it."""
+    async with serving(session={"concurrency": 2}) as (box, api):
+        ids = [box.add_url(f"s{n}") for n in range(10)]
+        steps: list[tuple[str, str | int]] = []
+
+        async def before(change: Change) -> None:
+            steps.append(("announced", change.key))
+
+        outcomes = api.urls.update_many(
+            [Change(id, redirect_code=301) for id in ids],
+            before=before,
+            on_send=lambda change: steps.append(("sent", change.key)),
+            after=lambda outcome: steps.append((outcome.status, outcome.change.key)),
+        )
+        await anext(outcomes)
+        await until(lambda: len(steps) == 30)
+        await outcomes.aclose()
+        for id in ids:
+            assert [kind for kind, key in steps if key == id] == ["announced", "sent", "done"]
+
+
+async def test_an_error_in_a_hook_ends_the_changing_of_many_and_its_change_is_not_sent() -> None:
+    async with serving() as (box, api):
+        id = box.add_url("spring")
+        error = ExportError("no space")
+        outcomes = api.urls.update_many([Change(id, redirect_code=301)], on_send=Mock(side_effect=error))
+        with pytest.raises(ExportError):
+            await anext(outcomes)
+        assert box.requests == []
 
 
 async def test_wrong_credentials_end_the_changing_of_many() -> None:

@@ -130,10 +130,45 @@ async def test_only_matching_requests_fail_and_count() -> None:
         for target in targets:
             await call.raw("GET", target)
         await call.raw("POST", "/api/v1/stats")
-        assert [arrival.status for arrival in call.box.requests] == [400, 200, 500, 400, 404]
+        assert [arrival.status for arrival in call.box.requests] == [400, 200, 500, 400, 405]
 
 
 @pytest.mark.parametrize("kind", ["mystery", "700", "299"])
 def test_an_unknown_kind_is_refused(kind: str) -> None:
     with pytest.raises(ValueError, match=kind):
         Fault(kind=kind)
+
+
+async def test_a_fault_may_name_a_slashtag() -> None:
+    faults = [Fault(kind="400", slashtag="a b")]
+    async with serving(faults=faults) as call:
+        for key in ("a b", "ab"):
+            call.box.add_url(key)
+        asked = [await call.get("stats/alltime", url_keys=keys) for keys in ("ab", "ab,a b", "a b,ab", "a")]
+        assert [answer.status for answer in asked] == [200, 400, 400, 200]
+        assert (await call.put("a%20b", redirect_code=302)).status == 400
+        assert (await call.put("ab", redirect_code=302)).status == 200
+        assert (await call.get("urls")).status == 200
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(kind="500", path="/stats"),
+        Fault(kind="500", method="get"),
+        Fault(kind="500", slashtag="nobody"),
+        Fault(kind="500", path="/api/v1/urls", every=2, method="PUT"),
+    ],
+)
+async def test_a_fault_that_matches_nothing_is_told(fault: Fault, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(faults=[fault, Fault(kind="500", every=9)]) as call:
+        await call.get("urls")
+        assert caplog.records == []
+        call.box.faults = [fault]
+        assert len(caplog.records) == 1
+        assert repr(fault) in caplog.text
+        # Nothing arrived since.
+    assert len(caplog.records) == 1
+    async with serving(faults=[fault]) as call:
+        await call.get("tags")
+    assert len(caplog.records) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -399,3 +400,61 @@ async def test_tls_is_verified_before_anything_is_sent() -> None:
             await put(session)
         assert told.value.unsent
         assert wire.requests == []
+
+
+def trusting() -> ssl.SSLContext:
+    """A context that trusts the authority of the certificate."""
+    return ssl.create_default_context(cafile=AUTHORITY)
+
+
+def pinning() -> aiohttp.Fingerprint:
+    return aiohttp.Fingerprint(b"\0" * 32)
+
+
+@pytest.mark.parametrize(
+    "way", ["connections", "ClientSession", "own session", "another host", "pinned", "proxy"]
+)
+async def test_a_certificate_that_is_not_valid_is_not_tried_again(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "ClientSession":
+        monkeypatch.setenv("SLASHTAG_FAST_PATH", "0")
+    async with Secure(ok(PAGE)) as wire, AsyncExitStack() as stack:
+        http = None
+        if way in ("own session", "another host", "pinned"):
+            # Of an authority that is trusted, but for another name; or with another fingerprint.
+            checks: Any = {"own session": True, "another host": trusting(), "pinned": pinning()}[way]
+            connector = aiohttp.TCPConnector(ssl=checks)
+            http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        if way == "another host":
+            wire.base_url = wire.base_url.replace("localhost", "127.0.0.1")
+        base_url = wire.base_url
+        if way == "proxy":
+            # Plain HTTP through a proxy whose certificate is not valid.
+            http = await stack.enter_async_context(aiohttp.ClientSession(proxy=wire.base_url))
+            base_url = "http://127.0.0.1:9/"
+        session = await stack.enter_async_context(connect(base_url, http=http))
+        for call in (get, put):
+            with pytest.raises(TransportError) as told:
+                await call(session)
+            assert (told.value.unsent, told.value.repeatable, told.value.attempts) == (True, False, 1)
+        assert (session.metrics.attempts, wire.requests) == (2, [])
+
+
+@pytest.mark.parametrize("way", ["reset", "no TLS"])
+async def test_another_failure_of_tls_is_tried_again(way: str) -> None:
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        if way == "no TLS":
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    accepted = 0
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    base_url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+    twice = RetryPolicy(max_attempts=2, backoff_base=0.001)
+    async with server, AsyncSession(base_url, apikey="k" * 20, apisecret="s" * 12, retry=twice) as session:
+        with pytest.raises(TransportError) as told:
+            await get(session)
+    assert (told.value.repeatable, told.value.attempts, accepted) == (True, 2, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 import zlib
+from base64 import b64encode
 from typing import Any
 
 import aiohttp
@@ -12,6 +13,7 @@ import pytest
 
 from slashtag import (
     AsyncSession,
+    ConfigurationError,
     OutcomeUnknownError,
     RetryPolicy,
     SessionClosedError,
@@ -323,6 +325,75 @@ async def test_an_error_of_a_given_session_that_is_not_a_connections_surfaces_as
         with pytest.raises(RuntimeError, match="the owner's own"):
             await get(session)
         assert session.metrics.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "login"),
+    [
+        ("name:p€ss", "name:p€ss"),
+        ("name:p%E2%82%ACss", "name:p€ss"),
+        ("name:pässwörd", "name:pässwörd"),
+        ("name:a@b:c", "name:a@b:c"),
+        ("name:a%2Fb%40%3A%25", "name:a/b@:%"),
+        ("日本:%", "日本:%"),
+        ("name", "name:"),
+        (":pass", ":pass"),
+    ],
+)
+async def test_user_and_password_of_a_proxy_are_sent_in_utf_8(written: str, login: str) -> None:
+    async with Wire(ok(PAGE)) as proxy:
+        address = proxy.base_url.replace("//", f"//{written}@")
+        async with connect("http://links.example", proxy=address, allow_http=True) as session:
+            await get(session)
+            await get(session)
+    sent = f"Basic {b64encode(login.encode()).decode()}"
+    assert [{**request.headers}["proxy-authorization"] for request in proxy.requests] == [sent, sent]
+
+
+async def test_the_login_of_a_proxy_is_for_the_proxy_alone() -> None:
+    async with Wire(html(407)) as proxy:
+        address = proxy.base_url.replace("//", "//name:p€ss@")
+        async with connect("https://links.example", proxy=address) as session:
+            with pytest.raises(TransportError, match="the proxy answered 407"):
+                await get(session)
+    for request in proxy.requests:
+        assert request.headers["proxy-authorization"] == f"Basic {b64encode('name:p€ss'.encode()).decode()}"
+        assert "apikey" not in request.headers
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://name:hunter2/3@proxy.example:3128",
+        "http://name:12/hunter2@proxy.example:3128",
+        "http://name:hunter2#3@proxy.example:3128",
+        "http://name:1?hunter2@proxy.example:3128",
+        "http://na%3Ame:hunter2@proxy.example:3128",
+        "http://name:hunter2@proxy.example:0",
+        "http://name:hunter2@proxy.example:99999",
+        "http://name:hunter2@proxy.example:x",
+        "http://name:hunter2\udce4@proxy.example:3128",
+        "socks5://name:hunter2@proxy.example:1080",
+    ],
+)
+def test_a_proxy_that_cannot_work_is_refused_without_being_shown(proxy: str) -> None:
+    with pytest.raises(ConfigurationError) as told:
+        connect("https://links.example", proxy=proxy)
+    assert "hunter2" not in f"{told.value!r} {told.value.__context__!r}"
+
+
+async def test_a_password_that_aiohttp_cannot_encode_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Wire([]) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.base_url.replace("//", "//name:hunter2€@"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with (
+            aiohttp.ClientSession(trust_env=True) as http,
+            connect("http://links.example", http=http, allow_http=True) as session,
+        ):
+            with pytest.raises(ConfigurationError) as told:
+                await get(session)
+    assert "hunter2" not in f"{told.value!r} {told.value.__context__!r} {told.value.__cause__!r}"
+    assert not proxy.requests
 
 
 async def test_a_proxys_refusal_is_told_and_nothing_was_sent() -> None:

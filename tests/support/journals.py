@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec.structs import replace
 
 from slashtag._core.call import Call
 from slashtag._journal.journal import _request
@@ -26,17 +29,19 @@ def committed(journal: Path) -> set[bytes]:
             return set()  # killed before it had a table
 
 
-def asked(arrivals: Iterable[Arrival]) -> set[bytes]:
-    """Name what arrived, as the journal does."""
-    return {
-        _request(
-            Call(
-                method="GET",
-                path=arrival.path.removeprefix("/api/v1/"),
-                params=tuple(arrival.query.items()),
-                returns=object,
-                freshness="no cache" if arrival.no_cache else "any",
-            )
+def asked(arrivals: Iterable[Arrival], links: Iterable[Any]) -> set[bytes]:
+    """Name what arrived, as the journal does that was told of these links of the account."""
+    ids: dict[str, set[int]] = {}
+    for link in links:
+        ids.setdefault(link.slashtag, set()).add(link.id)
+    names: set[bytes] = set()
+    for arrival in arrivals:
+        call = Call(
+            method="GET",
+            path=arrival.path.removeprefix("/api/v1/"),
+            params=tuple(arrival.query.items()),
+            returns=object,
+            freshness="no cache" if arrival.no_cache else "any",
         )
-        for arrival in arrivals
-    }
+        names.add(_request(replace(call, link_ids=tuple(tuple(sorted(ids[key])) for key in call.keys)), {}))
+    return names

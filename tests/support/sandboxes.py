@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,11 +42,36 @@ def forget(box: Sandbox) -> None:
 @contextmanager
 def refused_link(box: Sandbox, slashtag: str, status: int) -> Iterator[None]:
     """Answer statistics of a slashtag, and of all requested with it, with an error."""
+    with refused_links(box, {slashtag}, status):
+        yield
+
+
+@contextmanager
+def refused_links(box: Sandbox, slashtags: Set[str], status: int, day: str = "") -> Iterator[None]:
+    """Answer statistics of these slashtags, of ranges that begin on a day, with an error."""
+
+    def is_refused(query: Any) -> bool:
+        is_day = query.get("date_range", "").startswith(day)
+        return is_day and not slashtags.isdisjoint(query.get("url_keys", "").split(","))
+
+    with _refused(box, is_refused, status):
+        yield
+
+
+@contextmanager
+def refused_tag(box: Sandbox, tag: str, status: int) -> Iterator[None]:
+    """Answer statistics of a tag with an error."""
+    with _refused(box, lambda query: query.get("tag") == tag, status):
+        yield
+
+
+@contextmanager
+def _refused(box: Sandbox, is_refused: Callable[[Any], bool], status: int) -> Iterator[None]:
     answer = box._service.answer
 
     def refuse(asked: Any, headers: Any) -> Any:
         answered = answer(asked, headers)
-        if slashtag not in asked.query.get("url_keys", "").split(","):
+        if not is_refused(asked.query):
             return answered
         return msgspec.structs.replace(answered, status=status, message="An error.", data=[])
 

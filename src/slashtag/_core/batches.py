@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
-from itertools import chain
-from math import inf
-from typing import Any, TypeVar
+import re
+from collections.abc import AsyncIterable, Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
 from .call import UNRESERVED
+from .look_alikes import folded, look_alikes_together
+from .made_batches import Link, LinkIds, MadeBatch, MadeBatches
 
 S = TypeVar("S")
 
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 ReportBadKey = Callable[[Key, InvalidRequestError], object]
-#: A slashtag, and the id of its link if that is known.
-KeyAndId = tuple[str, int | None]
+#: Is called with a slashtag that looks like one in an earlier batch.
+ReportLookAlike = Callable[[str], object]
+#: Names of tags, or their links by name.
+Tags = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
 
 MAX_KEYS = 100
 #: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
@@ -29,22 +31,43 @@ MAX_TARGET_BYTES = 8_000
 MAX_SLASHTAG_BYTES = MAX_TARGET_BYTES // 2
 #: Bytes of a request target reserved for parameters other than url_keys.
 OTHER_PARAMETERS_BYTES = 400
+#: What a short URL begins with, and no slashtag that is not a link's own.
+_URL = re.compile("https?://", re.IGNORECASE)
 
 
 class Selector(Struct, frozen=True):
-    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector."""
+    """Slashtags or tag of one request. See docs/service.md, Statistics: common selector.
+
+    `link_ids` has the ids of the links of each slashtag, or of the tag, as far as they are known, and is
+    empty if none is.
+    """
 
     keys: tuple[str, ...] = ()
     tag: str | None = None
+    link_ids: tuple[LinkIds, ...] = ()
+
+    @classmethod
+    def of(cls, links: Iterable[Link]) -> Selector:
+        """Return the selector of slashtags and the ids of their links."""
+        links = tuple(links)
+        ids = tuple([ids for _, ids in links])
+        return cls(keys=tuple([slashtag for slashtag, _ in links]), link_ids=ids if any(ids) else ())
 
     @property
     def names(self) -> tuple[str, ...]:
         """The slashtags, or the tag."""
         return self.keys if self.tag is None else (self.tag,)
 
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The slashtags and the ids of their links; none for a tag."""
+        if self.tag is not None:
+            return ()
+        return tuple(zip(self.keys, self.link_ids or ((),) * len(self.keys), strict=True))
+
     def singles(self) -> list[Selector]:
         """Return a selector for each slashtag, or for the tag."""
-        return [self] if len(self.names) == 1 else [Selector(keys=(key,)) for key in self.keys]
+        return [self] if len(self.names) == 1 else [Selector.of([link]) for link in self.links]
 
     def params(self) -> tuple[tuple[str, str], ...]:
         """Return the query parameter of the selector."""
@@ -61,15 +84,15 @@ class Selector(Struct, frozen=True):
 def select(
     keys: Keys | None,
     tag: str | None,
-    tags: Iterable[str] | None,
+    tags: Tags | None,
     batcher: Batcher,
     *,
-    keep_earlier_order: bool = True,
+    in_order: bool = False,
 ) -> Iterable[Selector]:
     """Return the checked selectors of a query, none for slashtags that are read asynchronously.
 
-    With `keep_earlier_order` slashtags come as they did in an earlier run of a job. Raises TypeError and
-    InvalidRequestError.
+    `in_order`: slashtags come in the given order also where a job had batches in another one. Raises
+    TypeError and InvalidRequestError.
     """
     if sum(selector is not None for selector in (keys, tag, tags)) != 1:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
@@ -77,16 +100,20 @@ def select(
     check_iterable("tags", tags)
     if tag is not None:
         tags = (tag,)
+    if isinstance(tags, Mapping):
+        links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
+        return (
+            Selector(tag=check_tag(name), link_ids=(tuple(sorted({link.id for link in links})),))
+            for name, links in links_of.items()
+        )
     if tags is not None:
         return (Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags)))
     if keys is None or isinstance(keys, AsyncIterable):
         return ()
     keys = tuple(in_fixed_order(keys))
-    if batcher.kept_order is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
+    if batcher.made is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
         return plain
-    if batcher.kept_order is not None and keep_earlier_order:
-        keys = tuple(batcher.kept_order.arrange(keys))
-    return batcher.batches(keys)
+    return batcher.batches(keys if in_order else look_alikes_together(keys), in_order=in_order)
 
 
 def check_iterable(name: str, given: object) -> None:
@@ -113,11 +140,13 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     except TypeError:
         return None
     unique = tuple(dict.fromkeys(keys))
+    if len({key.lower() for key in unique}) < len(unique):
+        return None
     found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
     for batch in found:
         joined = ",".join(batch)
         has_comma = joined.count(",") != len(batch) - 1
-        if has_comma or "" in batch or "://" in joined:
+        if has_comma or "" in batch or ("://" in joined and any(map(_URL.match, batch))):
             return None
         # An ASCII character encodes to at most 3 bytes, and so would a comma after the last.
         # The cheap bound first.
@@ -127,107 +156,129 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     return [Selector(keys=batch) for batch in found]
 
 
-class KeptOrder:
-    """Batches of an earlier run, so that a rerun makes them again although links have changed meanwhile.
-
-    A batch begins where one began before, and ends where that ended. So links that were added or removed
-    change only the batches that they are in. `keep` is called with each batch that is not as it was.
-    """
-
-    def __init__(
-        self, batches: Iterable[Sequence[KeyAndId]], keep: Callable[[Sequence[KeyAndId]], object]
-    ) -> None:
-        self._keep = keep
-        # A later batch replaces those that had its slashtags before.
-        self._batch_of = {slashtag: batch for batch in batches for slashtag, _ in batch}
-        self._rank: dict[str, int] = {}
-        for batch in {id(batch): batch for batch in self._batch_of.values()}.values():
-            for slashtag, _ in batch:
-                if self._batch_of[slashtag] is batch:
-                    self._rank[slashtag] = len(self._rank)
-        #: By the first slashtag of a batch: its last one.
-        self.last_of = {key: batch[-1][0] for key, batch in self._batch_of.items() if batch[0][0] == key}
-
-    def arrange(self, keys: Iterable[Any]) -> list[Any]:
-        """Return keys in the order that they had; those that are new come last, in the given order."""
-        return sorted(keys, key=lambda key: self._rank.get(str(getattr(key, "slashtag", key)), inf))
-
-    def take(self, batch: Sequence[KeyAndId]) -> None:
-        """Keep a batch unless it is as before."""
-        if self._batch_of.get(batch[0][0]) != batch:
-            self._keep(batch)
-
-
 class Batcher:
     """Builder of batches of slashtags, in order and without repetitions.
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`. With a `kept_order` batches begin and end as they did before.
+    be requested are passed to `report_bad_key`, those that look like one in an earlier batch to
+    `report_look_alike`: the service may take both for one. `made` has the batches of a job, which are made
+    again.
     """
 
     def __init__(
-        self, max_keys_bytes: int, report_bad_key: ReportBadKey, kept_order: KeptOrder | None = None
+        self,
+        max_keys_bytes: int,
+        report_bad_key: ReportBadKey,
+        made: MadeBatches | None = None,
+        report_look_alike: ReportLookAlike | None = None,
     ) -> None:
         self.max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
-        self.kept_order = kept_order
-        self._last_of = {} if kept_order is None else kept_order.last_of
+        self.made = made
+        self._report_look_alike = report_look_alike
         self._seen: set[str] = set()
-        self._batch: list[KeyAndId] = []
+        #: What slashtags of earlier batches look like.
+        self._earlier: set[str] = set()
+        self._batch: list[Link] = []
         self._size = 0
 
     def add(self, key: Key) -> Sequence[Selector]:
-        """Take one slashtag; return the batches that it completes."""
-        try:
-            slashtag = check_slashtag(key)
-        except InvalidRequestError as error:
-            self._report_bad_key(key, error)
+        """Take one slashtag, while others are still being read; return the batches that it completes."""
+        for slashtag, ids in self._links([key]):
+            if slashtag not in self._seen:
+                self._seen.add(slashtag)
+                return self._put((slashtag, ids))
+        return ()
+
+    def remainder(self, *, is_full: bool = False) -> Sequence[Selector]:
+        """Return the remaining slashtags as the last batch, if any."""
+        batch, self._batch, self._size = tuple(self._batch), [], 0
+        if not batch:
             return ()
-        if slashtag in self._seen:
+        if self.made is not None:
+            self.made.add(MadeBatch(batch, is_full))
+        return (self._selector(batch),)
+
+    def _selector(self, batch: Sequence[Link]) -> Selector:
+        """Return the selector of a batch; report slashtags that look like one in an earlier batch."""
+        if self._report_look_alike is not None:
+            for slashtag, _ in batch:
+                if folded(slashtag) in self._earlier:
+                    self._report_look_alike(slashtag)
+            self._earlier.update(folded(slashtag) for slashtag, _ in batch)
+        return Selector.of(batch)
+
+    def batches(self, keys: Iterable[Key], *, in_order: bool = False) -> list[Selector]:
+        """Return the batches of these slashtags; see `select`."""
+        links, made = self._links(keys), self.made
+        found: list[Selector] = []
+        if made is not None and not in_order:
+            again, links = made.arrange(links)
+            found += map(self._selector, again)
+        at = 0
+        while at < len(links):
+            again_here = made.begins(links, at) if made is not None and in_order else None
+            if again_here is None:
+                found += self._put(links[at])
+                at += 1
+            else:
+                found += (*self.remainder(), self._selector(again_here))
+                at += len(again_here)
+        return [*found, *self.remainder()]
+
+    def _links(self, keys: Iterable[Key]) -> list[Link]:
+        """Return each slashtag once, with the ids of all its links."""
+        ids: dict[str, set[int]] = {}
+        for key in keys:
+            try:
+                of_slashtag = ids.setdefault(check_slashtag(key), set())
+            except InvalidRequestError as error:
+                self._report_bad_key(key, error)
+            else:
+                if isinstance(key, ShortUrl):
+                    of_slashtag.add(key.id)
+        return [(slashtag, tuple(sorted(found))) for slashtag, found in ids.items()]
+
+    def _put(self, link: Link) -> Sequence[Selector]:
+        """Add a link to the present batch; return that before if it was full.
+
+        What looks like the link leaves the full batch with it, if that leaves others and fits the next one.
+        """
+        size = _size(link)
+        if len(self._batch) < MAX_KEYS and self._size + size <= self.max_keys_bytes:
+            self._batch.append(link)
+            self._size += size
             return ()
-        self._seen.add(slashtag)
-        # With a comma, as if it were encoded: an upper bound.
-        size = encoded_size(slashtag) + 3
-        is_full = len(self._batch) == MAX_KEYS or self._size + size > self.max_keys_bytes
-        full = self.remainder() if is_full or slashtag in self._last_of else ()
-        self._batch.append((slashtag, getattr(key, "id", None)))
-        self._size += size
-        if self._last_of.get(self._batch[0][0]) == slashtag:
-            full = (*full, *self.remainder())
+        name = folded(link[0])
+        together = [*(each for each in self._batch if folded(each[0]) == name), link]
+        if len(together) > len(self._batch) or sum(map(_size, together)) > self.max_keys_bytes:
+            together = [link]
+        self._batch = [each for each in self._batch if each not in together]
+        full = self.remainder(is_full=True)
+        self._batch, self._size = together, sum(map(_size, together))
         return full
 
-    def batches(self, keys: Iterable[Key]) -> list[Selector]:
-        """Return the batches of these slashtags."""
-        return [*chain.from_iterable(map(self.add, keys)), *self.remainder()]
 
-    def remainder(self) -> Sequence[Selector]:
-        """Return the remaining slashtags as the last batch, if any."""
-        batch, self._batch, self._size = self._batch, [], 0
-        if self.kept_order is not None and batch:
-            self.kept_order.take(batch)
-        return [Selector(keys=tuple([slashtag for slashtag, _ in batch]))] if batch else ()
-
-
-def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group slashtags that differ only in case, accents or normal form: the service may take them for one."""
-    groups: dict[str, list[str]] = {}
-    for key in keys:
-        groups.setdefault(folded(key), []).append(key)
-    return list(map(tuple, groups.values()))
-
-
-def folded(slashtag: str) -> str:
-    """Return a slashtag without case, accents and compatibility forms."""
-    if slashtag.isascii():
-        return slashtag.lower()
-    parts = unicodedata.normalize("NFKD", slashtag.casefold())
-    return "".join(part for part in parts if not unicodedata.combining(part)).casefold()
+def _size(link: Link) -> int:
+    """Return the bytes of a slashtag in a request target, with a comma as if it were encoded."""
+    return encoded_size(link[0]) + 3
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     """Split a sequence of at least two items into halves."""
     middle = len(items) // 2
     return items[:middle], items[middle:]
+
+
+def singles(selectors: Iterable[Selector]) -> list[Selector]:
+    """Return a selector for each slashtag or tag."""
+    return [one for selector in selectors for one in selector.singles()]
+
+
+def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:
+    """Return batches without some slashtags, and without those that are then empty."""
+    left = [Selector.of(link for link in each.links if link[0] not in keys) for each in selectors]
+    return [each for each in left if each.keys]
 
 
 def check_tag(name: object) -> str:
@@ -248,7 +299,7 @@ def check_slashtag(key: object) -> str:
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
     # The service would count nothing, without a word.
-    if key is slashtag and "://" in slashtag:
+    if key is slashtag and _URL.match(slashtag):
         raise InvalidRequestError(
             f"{slashtag!r} is a URL: pass the slashtag, which `session.urls.find` gives too"
         )

@@ -16,7 +16,7 @@ from .._errors import ConfigurationError, InvalidRequestError
 T_co = TypeVar("T_co", covariant=True)
 
 Repeat = Literal["always", "if not done", "if unsent", "never"]
-Freshness = Literal["any", "no cache", "new connection"]
+Freshness = Literal["any", "no cache", "new connection", "current"]
 #: Is called with what is done, and the total if that is known.
 Progress = Callable[[int, int | None], object]
 RedirectCode = Literal[301, 302, 303, 304, 307, 308]
@@ -27,6 +27,8 @@ MAX_TAG_NAME = 25
 MAX_TAG_DESCRIPTION = 255
 #: The document states no bound for integers; this one is safe in every JSON implementation.
 MAX_INT = 2**63 - 1
+#: An id is any integer that the service gives; as part of a path it is no longer than a slashtag.
+MAX_ID = 10**MAX_SLASHTAG - 1
 
 #: Statistics of a period that ended less than this many seconds before the answer may still change: the
 #: service counted before the answer arrived, and by its own clock.
@@ -44,8 +46,10 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the call is `replayable` and
     the period that it asks about had ended, at `period_end` (epoch seconds). `freshness` "no cache" asks past
     caches, "new connection" also over one that may reach another backend; a journal keeps their answers apart
-    from those to "any". `anew` is for a second opinion on an answer in doubt: as "new connection", but not
-    from a journal, where it replaces the first one. `secrets` are strings (a link's password) that no error
+    from those to "any". "current" asks past caches too, and an answer from before it was asked for is an
+    error. `anew` is for a second opinion on an answer in doubt: as "new connection", but not from a journal,
+    where it replaces the first one. `link_ids` are those of its selector, by which a journal knows what it
+    is about. `secrets` are strings (a link's password) that no error
     and no log may show.
     """
 
@@ -61,6 +65,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     anew: bool = False
     freshness: Freshness = "any"
     period_end: float | None = None
+    link_ids: tuple[tuple[int, ...], ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -113,7 +118,7 @@ def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
 def path_segment(key: str | int) -> str:
     """Encode a slashtag or id as one path segment of an update."""
     if isinstance(key, int):
-        return str(check_int("id", key, 1))
+        return str(check_int("id", key, 1, MAX_ID))
     check_text("slashtag", key, MAX_SLASHTAG)
     if key.isascii() and key.isdigit():
         raise InvalidRequestError(

@@ -9,7 +9,8 @@ model, and says what is wrong with it, so that it is requested once more:
     days or months that do not add up to the total         `reconciles` is False
     days outside the window, months of another year        the same, and these are left out
     a dimension with more clicks than the total            `reconciles` is False
-    more unique clicks than clicks, or a negative number   `reconciles` is False
+    unique and repeated clicks that do not add up to the   `reconciles` is False
+    total, or a negative number
     a message other than `ok`                              `reconciles` is False
     geo maps with different totals                         `reconciles` is False
     a dimension with fewer clicks than the total, null or  `incomplete_dimensions` names it
@@ -132,7 +133,7 @@ class PeriodAnswer(_LabelAnswer, gc=False):
         counted = sum(sum(months.values()) for months in breakdown.values())
         if counted != total:
             problem = f"{total} clicks in all, but {counted} in its months"
-        elif unique > total or unique < 0 or self.clicks_repeated < 0:
+        elif unique + self.clicks_repeated != total or unique < 0 or self.clicks_repeated < 0:
             problem = f"{total} clicks in all, but {unique} unique and {self.clicks_repeated} repeated ones"
         if window is not None:
             asked = {window.first.year: breakdown.pop(window.first.year, {})}

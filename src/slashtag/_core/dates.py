@@ -22,7 +22,7 @@ FORMS = (
 
 
 def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
-    """Return a date or a datetime; accepts ISO 8601 text, drops fractions of seconds."""
+    """Return a date or a datetime, as plain ones; accepts ISO 8601 text, drops fractions of seconds."""
     bound = value
     if isinstance(value, str):
         try:
@@ -31,13 +31,18 @@ def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
             raise InvalidRequestError(
                 f"{name} {value!r} is not a date of the form YYYY-MM-DD, nor an ISO 8601 date-time"
             ) from None
-    if isinstance(bound, datetime) and datetimes:
-        offset = bound.utcoffset()
-        # A fixed offset, because datetimes of one zone are compared by local time, not as instants.
-        zone = None if offset is None else timezone(offset)
-        return bound.replace(microsecond=0, fold=0, tzinfo=zone)
-    if isinstance(bound, date) and not isinstance(bound, datetime):
-        return bound
+    try:
+        # Of the plain types: subclasses, such as those of pandas and pendulum, add and compare in other ways.
+        if isinstance(bound, datetime) and datetimes:
+            offset = bound.utcoffset()
+            # A fixed offset, because datetimes of one zone are compared by local time, not as instants.
+            zone = None if offset is None else timezone(offset)
+            parts = bound.year, bound.month, bound.day, bound.hour, bound.minute, bound.second
+            return datetime(*parts, tzinfo=zone)
+        if isinstance(bound, date) and not isinstance(bound, datetime):
+            return date(bound.year, bound.month, bound.day)
+    except (ValueError, TypeError):
+        pass  # pandas' NaT is a datetime without a year
     raise InvalidRequestError(f"{name} must be a date{' or a date-time' * datetimes}, not {value!r}")
 
 

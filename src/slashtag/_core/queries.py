@@ -78,6 +78,7 @@ class Query(PydanticType, Generic[R_co], frozen=True):
             label=f"{selector}, {time_slice.label}",
             replayable=True,
             period_end=time_slice.period_end,
+            link_ids=selector.link_ids,
         )
 
 

@@ -1,10 +1,12 @@
 """Decode a response: `parse(call, status, headers, body)` returns its data or raises its error."""
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from math import inf
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
@@ -23,8 +25,10 @@ from .._errors import (
     UnknownTagError,
 )
 from .._records import Page, Record
-from .call import Call
+from .call import SETTLING_SECONDS, Call
 from .contradictions import StatsAnswer
+from .lenient_json import ReportUnreadable, is_readable, repaired
+from .lenient_json import decode as decode_leniently
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.headers import http_date
 from .throttle.headers import retry_after as parse_retry_after
@@ -34,13 +38,11 @@ R = TypeVar("R", bound=Record)
 
 #: Characters that are shown of what cannot be read.
 SHOWN = 60
-#: Takes each member that is None because it cannot be read, in words.
-ReportUnreadable = Callable[[str], object]
 _NO_SECRETS = Scrubber(())
 _LONGEST_MESSAGE = 2_000
 
-# Bad UTF-8 and very deep nesting do not raise msgspec errors.
-_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# Bad UTF-8 (a ValueError) and very deep nesting do not raise msgspec errors, nor does the lenient decoder.
+_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 # "The maximum allowed number of tags is reached": a sentence that counts tags; a rate limit counts requests.
 # Mistaken for a rate limit, it would be repeated forever.
 _COUNTS_TAGS = re.compile(
@@ -100,6 +102,9 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
 
 
 def _member(field: FieldInfo, given: Any) -> Any:
+    if isinstance(given, str) and not is_readable(given):
+        # Not repaired: sent back, or as a key of statistics, the text would be another one.
+        raise msgspec.ValidationError
     try:
         return msgspec.convert(given, field.type, strict=False)
     except msgspec.ValidationError:
@@ -112,16 +117,43 @@ def _member(field: FieldInfo, given: Any) -> Any:
 def _decode(
     returns: Any, body: bytes | bytearray, report: ReportUnreadable, scrubber: Scrubber
 ) -> Envelope[Any]:
+    def report_scrubbed(text: str) -> None:
+        report(scrubber.text(text))
+
     try:
         return _decoder(returns).decode(body)
-    except msgspec.ValidationError:
-        kind = get_origin(returns) or returns
-        if not (isinstance(kind, type) and issubclass(kind, Record)):
-            raise
-    envelope = _decoder(Any).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if not _is_record(returns):
+            return _decode_repaired(returns, decode_leniently(body), report_scrubbed)
+    try:
+        envelope = _decoder(Any).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        envelope = msgspec.convert(decode_leniently(body), Envelope[Any], strict=False)
     if envelope.status == 200:
-        envelope.data = _read_members(returns, envelope.data, lambda text: report(scrubber.text(text)))
+        envelope.data = _read_members(returns, envelope.data, report_scrubbed)
     return envelope
+
+
+def _decode_repaired(returns: Any, value: Any, report: ReportUnreadable) -> Envelope[Any]:
+    """Return the envelope of statistics, with U+FFFD in texts that cannot be read.
+
+    A day or a month cannot be repaired: without it the others do not add up to the total, which is told.
+    """
+    try:
+        return _decoder(returns).decode(json.dumps(repaired(value, report)))
+    except msgspec.ValidationError:
+        left = repaired(value, lambda text: None, without_labels=True)
+        return _decoder(returns).decode(json.dumps(left))
+
+
+def _is_record(returns: Any) -> bool:
+    kind = get_origin(returns) or returns
+    return isinstance(kind, type) and issubclass(kind, Record)
+
+
+def _repaired_body(body: bytes | bytearray, report: ReportUnreadable) -> bytes:
+    """Return the body of an answer in UTF-8, with U+FFFD for what cannot be read."""
+    return json.dumps(repaired(decode_leniently(body), report)).encode()
 
 
 def parse(
@@ -137,9 +169,9 @@ def parse(
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
     `scrubber` has the secrets that no error may show; `now` is this machine's time in epoch seconds, for a
-    Retry-After date without a Date header; `report` takes the members of records that are None, as they
-    cannot be read. Raises APIError and its subclasses, and UnexpectedResponseError. See docs/service.md,
-    Errors.
+    Retry-After date without a Date header; `report` takes the members of records that are None, and the texts
+    of statistics that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and
+    UnexpectedResponseError. See docs/service.md, Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
     may have sent it, so it does not show that a link, a tag or a page is missing.
@@ -168,22 +200,46 @@ def parse(
     raise failure
 
 
-def answered_at(headers: Mapping[str, str]) -> float | None:
+def answered_at(headers: Mapping[str, str], now: float = inf) -> float | None:
     """Return when the service made an answer, in epoch seconds: its Date less its Age, or None.
 
-    A cache keeps the Date of an answer, or sets its own: the result is never too late. None without a valid
-    Date; an Age that is no number of seconds counts as absent. See RFC 9111, 5.1.
+    With `now`, this machine's time at its arrival, by the earlier of the two clocks: one that is ahead would
+    show a period as over that is not. A cache keeps the Date of an answer, or sets its own: the result is
+    never too late. None without a valid Date; an Age that is no number of seconds counts as absent. See
+    RFC 9111, 5.1.
     """
-    made = http_date(headers.get("Date") or "")
+    date = http_date(headers.get("Date") or "")
+    return None if date is None else min(date, now) - _age(headers)
+
+
+def check_age(
+    call: Call[Any], headers: Mapping[str, str], made: float | None, asked_at: float, now: float
+) -> None:
+    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches.
+
+    `made` is when the service made it, `asked_at` and `now` are times of this machine, in epoch seconds. An
+    answer to a "current" call is too old by its Age, which needs no clock, or by a Date that is older than
+    clocks differ.
+    """
+    if call.freshness == "current":
+        age = _age(headers)
+        if age > now - asked_at + 1:
+            text = f"a cache answered, with what was so {age} s before"
+        elif made is not None and (dated := made + age) < asked_at - SETTLING_SECONDS:
+            text = f"dated {asked_at - dated:.0f} s before it was asked for: a cache's, or a clock is wrong"
+        else:
+            return
+    elif call.freshness != "any" and made is not None and made < (call.period_end or 0.0):
+        text = "a cache answered, from before the period had ended, or a clock is wrong"
+    else:
+        return
+    raise UnexpectedResponseError(text, status=200, repeatable=False)
+
+
+def _age(headers: Mapping[str, str]) -> int:
+    """Return the seconds that a cache has kept an answer; a value that is no number counts as absent."""
     age = (headers.get("Age") or "").strip(" \t")
-    return made - int(age) if made is not None and _AGE.fullmatch(age) else made
-
-
-def check_age(call: Call[Any], made: float | None) -> None:
-    """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches."""
-    if call.freshness != "any" and made is not None and made < (call.period_end or 0.0):
-        text = "a cache answered, from before the period had ended, or this machine's clock is ahead"
-        raise UnexpectedResponseError(text, status=200, repeatable=False)
+    return int(age) if _AGE.fullmatch(age) else 0
 
 
 def _error(
@@ -198,7 +254,12 @@ def _error(
     excerpt = scrub.excerpt(body)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
-        envelope = _any_decoder.decode(body)
+        try:
+            envelope = _any_decoder.decode(body)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            envelope = _any_decoder.decode(_repaired_body(body, lambda text: None))
     effective = envelope.status if envelope is not None and status == 200 else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None

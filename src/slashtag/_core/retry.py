@@ -12,8 +12,8 @@ GET that only helps   "never"        fail        fail           fail            
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
 lost answer; one that is too large, or has an undocumented 2xx status, is never repeated. All other errors of
-the service, redirects, and any 401 fail. A POST is "if unsent" whatever its call says. If a repeated rename
-does not find the link, it is unknown.
+the service, redirects, any 401, and a certificate that is not valid fail. A POST is "if unsent" whatever its
+call says. If a repeated rename does not find the link, it is unknown.
 
 A rate-limit 429 is not an attempt: the sender puts the request back into the queue. What gets here fails:
 TagLimitError, and the RateLimitError or, without a 429, the QueueTimeoutError raised after `max_wait`.
@@ -102,11 +102,11 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
     """Return whether a call may be sent again after an error, by the table above."""
     if call.repeat == "never":
         return False
+    if isinstance(error, TransportError | UnexpectedResponseError) and not error.repeatable:
+        return False
     if isinstance(error, TransportError) and error.unsent:
         return True
     if call.method == "POST" or not is_failure(error):
-        return False
-    if isinstance(error, UnexpectedResponseError) and not error.repeatable:
         return False
     return call.repeat == "always" or (call.repeat == "if not done" and not answer_lost(error))
 

@@ -225,18 +225,6 @@ def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -
     return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
 
 
-def split_at(time_slice: TimeSlice, now: float, range_end: RangeEnd) -> tuple[TimeSlice | None, TimeSlice]:
-    """Return the days of a time slice that are over by a time (epoch seconds), if any, and the others."""
-    window = time_slice.window
-    assert window is not None
-    zone = window.start.tzinfo
-    today = midnight(datetime.fromtimestamp(now, zone).date(), zone or UTC)
-    if today <= window.start:
-        return None, time_slice
-    past, present = Window(window.start, today - SECOND), Window(today, window.end)
-    return range_slice(past, range_end), range_slice(present, range_end)
-
-
 def whole_period(
     zone: tzinfo, start: Bound, end: Bound, label: str, *params: tuple[str, str]
 ) -> Sequence[TimeSlice]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import logging
 import secrets
 import sqlite3
 import struct
@@ -16,33 +17,36 @@ from .._files import FileLock
 
 APPLICATION_ID = 0x736C7467  # "sltg"
 _HEADER_ID = struct.pack(">I", APPLICATION_ID)
-VERSION = 4
+VERSION = 5
 BUSY_SECONDS = 1.0
 
-_SCHEMA = (
-    f"PRAGMA application_id={APPLICATION_ID}",
+_TABLES = (
     f"PRAGMA user_version={VERSION}",
-    "CREATE TABLE job (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     # In the order of arrival; an answer replaces one of the same request.
     "CREATE TABLE response (id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL UNIQUE,"
     " fetched REAL NOT NULL, checksum INTEGER NOT NULL, body BLOB NOT NULL)",
-    # Batches of slashtags, with the last response before each.
-    "CREATE TABLE batch (id INTEGER PRIMARY KEY, question BLOB NOT NULL, last INTEGER NOT NULL,"
-    " checksum INTEGER NOT NULL, links BLOB NOT NULL)",
+    # Batches of slashtags, in the order in which they were made.
+    "CREATE TABLE batch (id INTEGER PRIMARY KEY, kind BLOB NOT NULL, checksum INTEGER NOT NULL,"
+    " links BLOB NOT NULL)",
+)
+_SCHEMA = (
+    f"PRAGMA application_id={APPLICATION_ID}",
+    "CREATE TABLE job (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    *_TABLES,
 )
 _KEEP = "INSERT OR REPLACE INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
-_KEEP_BATCH = (
-    "INSERT INTO batch (question, last, checksum, links) SELECT ?, coalesce(max(id), 0), ?, ? FROM response"
-)
-_FIND = "SELECT id, fetched, checksum, body FROM response WHERE request = ?"
-_BATCHES = "SELECT question, last, checksum, links FROM batch ORDER BY id"
+_KEEP_BATCH = "INSERT INTO batch (kind, checksum, links) VALUES (?, ?, ?)"
+_FIND = "SELECT fetched, checksum, body FROM response WHERE request = ?"
+_BATCHES = "SELECT kind, checksum, links FROM batch ORDER BY id"
+_HAS_FROM = "SELECT EXISTS (SELECT 1 FROM response WHERE request >= ?)"
 _LAST_FETCHED = "SELECT fetched FROM response ORDER BY id DESC LIMIT 1"
+
+log = logging.getLogger("slashtag")
 
 
 class Stored(NamedTuple):
-    """Response in the file: its place in the order of arrival, time (epoch seconds) and body."""
+    """Response in the file: its time (epoch seconds) and body."""
 
-    id: int
     fetched: float
     body: bytes
 
@@ -66,8 +70,8 @@ class JournalFile:
         #: WAL, so the main file does not change until it is closed: it is read without a lock, and without
         #: waiting for a commit.
         self.snapshot: sqlite3.Connection | None = None
-        #: Batches that the file had at opening: question, id of the last response before, links.
-        self.batches: list[tuple[bytes, int, bytes]] = []
+        #: Batches that the file had at opening: kind, links.
+        self.batches: list[tuple[bytes, bytes]] = []
         #: Time of its last response, None if it had none.
         self.last_fetched: float | None = None
         self._lock = FileLock(path)
@@ -132,10 +136,10 @@ class JournalFile:
                     file.execute(statement)
             else:
                 self._check(file)
-                for question, last, checksum, links in file.execute(_BATCHES):
-                    if checksum != self._checksum(question, 0.0, links):
+                for kind, checksum, links in file.execute(_BATCHES):
+                    if checksum != self._checksum(kind, 0.0, links):
                         raise sqlite3.DatabaseError("a batch was altered, or comes from another journal")
-                    self.batches.append((question, last, links))
+                    self.batches.append((kind, links))
                 self.last_fetched = next((fetched for (fetched,) in file.execute(_LAST_FETCHED)), None)
             file.execute("COMMIT")
             if _one(file, "PRAGMA journal_mode=WAL") != "wal":
@@ -155,17 +159,24 @@ class JournalFile:
     def _check(self, file: sqlite3.Connection) -> None:
         """Check whose file it is."""
         version = _one(file, "PRAGMA user_version")
-        if version != VERSION:
-            raise self._unfit(f"was written by another version of slashtag (format {version})")
+        if version > VERSION:
+            raise self._unfit(f"was written by a newer version of slashtag (format {version}, not {VERSION})")
         job = dict(file.execute("SELECT name, value FROM job"))
-        if not job:
-            return
-        if job.get("base_url") != self._base_url:
-            raise self._unfit(f"belongs to a job with base_url {job.get('base_url')}, not {self._base_url}")
-        self._salt = job.get("salt", "")
-        if not hmac.compare_digest(job.get("account", ""), self._account()):
-            raise self._unfit("belongs to a job of another account")
-        self._bound = True
+        if job:
+            if job.get("base_url") != self._base_url:
+                its = job.get("base_url")
+                raise self._unfit(f"belongs to a job with base_url {its}, not {self._base_url}")
+            self._salt = job.get("salt", "")
+            if not hmac.compare_digest(job.get("account", ""), self._account()):
+                raise self._unfit("belongs to a job of another account")
+            self._bound = True
+        if version < VERSION:
+            # Its answers do not say which links they are about.
+            log.warning("the journal %s is of an earlier version: everything is requested anew", self.path)
+            file.execute("DROP TABLE IF EXISTS response")
+            file.execute("DROP TABLE IF EXISTS batch")
+            for statement in _TABLES:
+                file.execute(statement)
 
     def _account(self) -> str:
         # Salted and slow to compute, so that the apikey cannot be guessed from the file.
@@ -179,16 +190,20 @@ class JournalFile:
             row = self.snapshot.execute(_FIND, (request,)).fetchone()
             if row is None:
                 return None
-            id, fetched, checksum, body = row
+            fetched, checksum, body = row
             if checksum != self._checksum(request, fetched, body):
                 raise sqlite3.DatabaseError("a response was altered, or comes from another journal")
         except sqlite3.DatabaseError as error:
             problem = f"the journal {self.path} is damaged ({error}); it was left as it is"
             raise JournalError(problem) from None
-        return Stored(id, fetched, body)
+        return Stored(fetched, body)
+
+    def has_responses_from(self, request: bytes) -> bool:
+        """Return whether the file had responses to requests that sort from this one on, at opening."""
+        return self.snapshot is not None and bool(self.snapshot.execute(_HAS_FROM, (request,)).fetchone()[0])
 
     def append(self, rows: Iterable[tuple[bytes, float | None, bytes]]) -> str | None:
-        """Commit responses (request, time, body) and batches (question, None, links) in this order.
+        """Commit responses (request, time, body) and batches (kind, None, links) in this order.
 
         Returns the reason if that failed.
         """

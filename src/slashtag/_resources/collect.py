@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -20,6 +21,7 @@ from .._errors import (
     ServerError,
     SlashtagError,
     TransportError,
+    UnknownTagError,
 )
 from .._fanout import WorkerPool
 from .._summed_statistics import Statistics
@@ -61,26 +63,64 @@ async def collect(
     workers: int,
     requests: AsyncGenerator[StatsRequest] | None = None,
 ) -> R:
-    """Send the requests of a plan, or others instead that are read asynchronously; return the sum."""
+    """Send the requests of a plan, or others instead that are read asynchronously; return the sum.
+
+    Of a batch that is refused halves are sent, to find the slashtag at fault. Before the service has accepted
+    anything, one batch at a time is taken apart, for which all others wait: it may refuse everything.
+    """
     running_sum = plan.query.running_sum(plan.span)
+
+    async def send(request: StatsRequest) -> SlashtagError | None:
+        try:
+            running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
+        except SlashtagError as error:
+            return error
+        state.succeeded()
+        state.done()
+        return None
+
+    def fail(request: StatsRequest, error: SlashtagError) -> None:
+        # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
+        to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
+        state.report_failure(request.call, error, to_retry)
+        state.done()
+
+    def split(request: StatsRequest) -> list[StatsRequest]:
+        if state.total is not None:
+            state.total += 1  # two steps instead of one
+        parts = map(Selector.of, halves(request.selector.links))
+        return [plan.request(part, request.time_slice, state.failures) for part in parts]
+
+    async def take_apart(request: StatsRequest, error: SlashtagError) -> Sequence[StatsRequest]:
+        """Send halves of a refused batch, then of a half, until one is accepted; return what to send next."""
+        refused = [(request, error)]
+        while state.is_undecided and is_refusal(refused[-1][1]) and len(refused[-1][0].selector.keys) > 1:
+            sent = [(part, await send(part)) for part in split(refused.pop()[0])]
+            refused += [(part, problem) for part, problem in sent if problem is not None]
+        parts: list[StatsRequest] = []
+        for part, problem in refused:
+            if len(part.selector.keys) > 1 and state.has_succeeded and is_refusal(problem):
+                parts += split(part)
+            else:
+                fail(part, problem)
+        return parts
 
     async def work(request: StatsRequest) -> Sequence[StatsRequest]:
         """Send one request; return smaller ones if it failed and may be split."""
+        if (refusal := await state.refusal_of_all()) is not None:
+            fail(request, refusal)
+            return ()
         # Up to now, or for half of a batch until that was split: other halves may have failed since.
         before = state.failures if request.failures_before is None else request.failures_before
-        try:
-            running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
-            state.succeeded()
-        except SlashtagError as error:
-            if len(request.selector.keys) > 1 and state.may_split(error, before):
-                if state.total is not None:
-                    state.total += 1  # two steps instead of one
-                parts = (Selector(keys=tuple(half)) for half in halves(request.selector.keys))
-                return [plan.request(part, request.time_slice, state.failures) for part in parts]
-            # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
-            to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
-            state.report_failure(request.call, error, to_retry)
-        state.done()
+        if (error := await send(request)) is None:
+            return ()
+        if len(request.selector.keys) > 1:
+            if is_refusal(error) and state.is_undecided:
+                async with state.taking_apart:
+                    return await take_apart(request, error)
+            if state.may_split(error, before):
+                return split(request)
+        fail(request, error)
         return ()
 
     # Of one request without a worker pool, which costs half as much as the request.
@@ -95,6 +135,9 @@ async def collect(
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Refusals and other failures in a row after which nothing is split.
 MOST_REFUSALS, MOST_FAILURES = 4, 2
+#: Requests that are refused, before one is accepted, until no more are sent: more than the 8 that one batch
+#: of 100 slashtags is taken apart into, as all of these may be wrong.
+MOST_REFUSED = 12
 #: Failures without a success after which slashtags are no longer requested one by one.
 MOST_FAILED = 40
 
@@ -119,13 +162,19 @@ class RunState:
         self.failures = self._failures_at_success = 0
         #: Failures since the last success, but for refusals of a service that answers others.
         self._failed_alone = 0
-        self._has_succeeded = False
+        self.has_succeeded = False
+        #: Held while a batch is taken apart before a request was accepted.
+        self.taking_apart = asyncio.Lock()
+        #: Requests refused for good before one was accepted, and the error of all others once too many are.
+        self._refused = 0
+        self._refusal: SlashtagError | None = None
         self._query = query
         self._done = 0
         check_query(query)
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
+        self._has_look_alikes = False
 
     def done(self) -> None:
         """Count one step as done."""
@@ -137,12 +186,24 @@ class RunState:
         """Record that a request succeeded."""
         self._failed_alone = 0
         self._failures_at_success = self.failures
-        self._has_succeeded = True
+        self.has_succeeded = True
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the service may refuse all requests of the run, for all that is known."""
+        return not self.has_succeeded and self._refusal is None
+
+    async def refusal_of_all(self) -> SlashtagError | None:
+        """Return the error if the service refuses all requests; wait while that is found out."""
+        if self.is_undecided and self.taking_apart.locked():
+            async with self.taking_apart:
+                pass
+        return self._refusal
 
     @property
     def is_answered(self) -> bool:
         """Whether requests succeed: one has, and none has failed since."""
-        return self._has_succeeded and self.failures == self._failures_at_success
+        return self.has_succeeded and self.failures == self._failures_at_success
 
     def may_split(self, error: SlashtagError, failures_before: int, *, always: bool = False) -> bool:
         """Return whether to request the parts of what failed: one slashtag may be at fault.
@@ -164,15 +225,30 @@ class RunState:
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""
         # Of a service that answers others, each slashtag refused may be at fault.
-        self._failed_alone += not (is_refusal(error) and self._has_succeeded)
+        self._failed_alone += not (is_refusal(error) and self.has_succeeded)
         return self._failed_alone <= MOST_FAILED
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:
         """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
+        # That a tag does not exist says nothing about others.
+        if self.is_undecided and is_refusal(error) and not isinstance(error, UnknownTagError):
+            self._refused += 1
+            if self._refused == MOST_REFUSED:
+                error.add_note("no request of this run was accepted, and no more were sent")
+                self._refusal = error
         if self._on_error is None or error.is_fatal:
             raise error
         self.missing += 1
         self._on_error(Failure(call, error, plan))
+
+    def report_look_alike(self, slashtag: str) -> None:
+        """Log a slashtag that looks like one in another batch; the first as a warning, of many."""
+        level = logging.DEBUG if self._has_look_alikes else logging.WARNING
+        self._has_look_alikes = True
+        text = (
+            "%r and another slashtag differ in case or accents only, and are in two requests: a service that"
+        )
+        log.log(level, f"{text} takes them for one counts their clicks twice", slashtag)
 
     def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
         """Report a slashtag that cannot be requested.

@@ -1,53 +1,59 @@
 """Implementation of `collect_each`: groups of batches are searched window by window, then delivered.
 
 `_core.search` decides what is requested and what the answers say, `_core.month_filter` which months are
-skipped.
+skipped. Slashtags and tags that are requested alone are delivered one by one.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
-from datetime import datetime, tzinfo
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, date, datetime, tzinfo
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Selector, look_alikes
+from .._core.batches import Selector, singles, without
 from .._core.call import SETTLING_SECONDS
 from .._core.contradictions import RangeAnswer
-from .._core.month_filter import Counts, MonthFilter
+from .._core.look_alikes import look_alikes
+from .._core.month_filter import MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
-from .._core.search.cells import TOTAL, Answer, Label, Question
-from .._core.search.confirmation import Check
-from .._core.search.search import Rounds, Search
-from .._core.windows import RangeEnd, TimeSlice, Window, split_at
+from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
+from .._core.search.search import Search
+from .._core.windows import RangeEnd, TimeSlice, Window, midnight
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
-from .._summed_statistics import RangeStats, RunningSum, Statistics
-from .collect import RunState
+from .._files import in_thread
+from .._summed_statistics import RangeStats, Statistics
+from .collect import RunState, is_refusal
+from .group import FIRST_GROUP, Group, Part, as_read, read_groups
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
+T = TypeVar("T")
 
-#: A batch with more than a click for so many slashtags on days that are not over is requested one by one: in
-#: a window that has other days too, and without such.
-BUSY, BUSY_TODAY = 6, 3
-#: Batches of at most so many slashtags, too: they save too little.
-FEW_TODAY = 20
+#: Clicks expected, at most, while days are searched that are not over: the busiest batches are requested link
+#: by link instead.
+MOST_EXPECTED = 1.0
+#: A search takes at most about so many times as long as its first round.
+DURATION = 10
 #: Minimum number of windows for which all-time statistics are requested first.
 FILTERED_FROM = 3
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
+#: Results taken over between two turns of the event loop.
+PAUSE = 50
 #: Requests of a round that are sent first where none succeeds.
 FEW_AT_FIRST = 16
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
 GROUP, GROUP_WINDOWS = 200, 600
+#: Groups that are smaller than the others, as they grow.
+SMALL_GROUPS = 2
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
 GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
-
-#: A time slice and the batches that are requested in it.
-Part = tuple[TimeSlice, Sequence[Selector]]
+#: Share of a slashtag's progress that the answer for its batch is.
+FIRST_SHARE = 0.25
 
 log = logging.getLogger("slashtag")
 
@@ -61,25 +67,6 @@ class NoAnswersError(Exception):
 
     def __init__(self, error: SlashtagError) -> None:
         self.error = error
-
-
-class Group:
-    """Batches or tags that are collected together; `sums` are those of slashtags and tags with clicks."""
-
-    def __init__(self, selectors: Sequence[Selector]) -> None:
-        self.selectors = selectors
-        self.names = [name for selector in selectors for name in selector.names]
-        self.sums: dict[str, RunningSum[Any]] = {}
-        self.failed: set[str] = set()
-        #: Names without counts yet by time slice, the sum of these at first, and names told as done.
-        self.open: dict[TimeSlice, int] = {}
-        self.all_open = 1
-        self.told = 0
-        #: All-time statistics of each batch, by its slashtags, to compare other answers with.
-        self.all_time_counts: dict[tuple[str, ...], Counts] = {}
-        #: The first search, which verifies for the others that the service counts what it is asked.
-        self.leader: Search | None = None
-        self.has_verified = asyncio.Event()
 
 
 class EachRun(Generic[R]):
@@ -99,52 +86,43 @@ class EachRun(Generic[R]):
         workers: int,
     ) -> None:
         self._fetcher, self._plan, self._state = fetcher, plan, state
-        self._workers, self._ordered = workers, ordered
-        #: Periods that end before this (epoch seconds) are over by every clock.
-        self._over = now.timestamp() - SETTLING_SECONDS
-        self._range_end: RangeEnd = range_end
+        self._workers, self._ordered, self._now = workers, ordered, now.timestamp()
         has_tags = any(selector.tag is not None for selector in plan.selectors)
         self._infers = inferred and not has_tags and plan.query.answer_type is RangeAnswer
         width = len(plan.time_slices)
         self._filter: MonthFilter | None = None
         if self._infers and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
             self._filter = MonthFilter(plan.query, zone, now, range_end)
-        is_joint = self._infers or has_tags
-        self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if is_joint else 1
+        self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if self._infers or has_tags else 1
         self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
-        #: Set once the group that was begun last has been delivered; each group waits for the one before.
-        self._delivered = asyncio.Event()
+        #: How many groups were begun, and what is set once the last of them is delivered.
+        self._groups, self._delivered = 0, asyncio.Event()
         self._delivered.set()
+        self._is_growing = self._infers and not ordered
+        # Held while a search takes answers apart, in a thread: the event loop would wait longer for several.
+        self._deduction = asyncio.Lock()
 
     def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
         """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
-        selectors, size, results = self._plan.selectors, self._size, self._results
-        groups: AsyncGenerator[Sequence[Selector]] | list[tuple[Selector, ...]]
-        groups = [selectors[n : n + size] for n in range(0, len(selectors), size)]
-        if batches is not None:
-            groups = read_groups(batches, size)
-        pool = WorkerPool(groups, self._collect, GROUPS_AT_ONCE)
-        return Results(tasks, pool, results)
+        first = FIRST_GROUP if self._is_growing else self._size
+        groups = read_groups(as_read(self._plan.selectors) if batches is None else batches, self._size, first)
+        return Results(tasks, WorkerPool(groups, self._collect, GROUPS_AT_ONCE), self._results)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
         """Collect and deliver a group."""
-        earlier, self._delivered = self._delivered, asyncio.Event()
-        delivered, plan, group = self._delivered, self._plan, Group(selectors)
-        if not await self._collect_months(group):
-            infers, whole = self._may_infer, [(time_slice, selectors) for time_slice in plan.time_slices]
-            await self._collect_parts(group, whole)
-            if infers and not self._may_infer:  # what was found about the service meanwhile
-                await self._collect_parts(group, whole)
-        self._tell(group, len(group.names))
-        if self._ordered:
+        earlier, self._groups = self._delivered, self._groups + 1
+        group = Group(selectors, self._plan, self._state, self._results, earlier if self._ordered else None)
+        self._delivered = group.is_delivered
+        # Beside a larger group a small one would take as long as that.
+        if self._groups <= SMALL_GROUPS + 1 and self._is_growing:
             await earlier.wait()
-        for name in group.names:
-            if name not in group.failed:
-                total = group.sums.pop(name, None) or plan.query.running_sum(plan.span)
-                await self._results.put((name, total.result()))
-        delivered.set()
+        if self._may_infer and not await self._collect_months(group):
+            await self._collect_parts(group, [(each, selectors) for each in self._plan.time_slices])
+        if not self._may_infer:  # from the beginning, or because of what was found about the service
+            await self._collect_alone(group)
+        await group.end()
 
-    async def _collect_months(self, group: Group) -> bool:
+    async def _collect_months(self, group: Group[R]) -> bool:
         """Collect a group without months that are empty; return False if all-time statistics do not help."""
         months, traits = self._filter, self._fetcher.traits
         if months is None or traits.all_time_is_wrong or not self._may_infer:
@@ -192,107 +170,83 @@ class EachRun(Generic[R]):
         group.all_time_counts.clear()
         return False
 
-    async def _collect_parts(self, group: Group, parts: Sequence[Part]) -> None:
-        """Collect time slices of a group."""
-        group.open = {time_slice: sum(len(each.names) for each in found) for time_slice, found in parts}
-        group.all_open = sum(group.open.values())
-        group.sums.clear()
+    async def _collect_parts(self, group: Group[R], parts: Sequence[Part]) -> None:
+        """Search time slices of a group."""
+        group.begin(parts)
 
         async def collect(part: Part) -> None:
             time_slice, selectors = part
             try:
-                if not self._may_infer:
-                    await self._ask_alone(group, time_slice, singles(selectors))
-                elif time_slice.period_end < self._over:
+                # If the service is found not to count what it is asked, all is asked alone afterwards.
+                if self._may_infer:
                     await self._search(group, part)
-                else:
-                    await self._collect_present(group, part)
             except NoAnswersError as failed:
-                self._fail(group, time_slice, selectors, failed.error)
+                group.fail(time_slice, selectors, failed.error)
 
         await WorkerPool(parts, collect, WINDOWS_AT_ONCE).run()
+
+    async def _collect_alone(self, group: Group[R]) -> None:
+        """Request each slashtag or tag of a group alone; deliver it once its last window is known."""
+        time_slices, windows = self._plan.time_slices, dict.fromkeys(group.names, 0)
+        group.begin([(time_slice, group.selectors) for time_slice in time_slices])
+
+        async def deliver(name: str) -> None:
+            windows[name] += 1
+            if windows[name] == len(time_slices):
+                await group.deliver([name])
+
+        items = ((each, one) for one in singles(group.selectors) for each in time_slices)
+        try:
+            await self._ask_alone(group, items, deliver)
+        except NoAnswersError as failed:
+            group.fail(time_slices[0], group.selectors, failed.error)
 
     @property
     def _may_infer(self) -> bool:
         """Whether to request several slashtags at once."""
         return self._infers and self._fetcher.traits.is_additive
 
-    async def _collect_present(self, group: Group, part: Part) -> None:
-        """Collect a time slice that is not over; only its days that are over are inferred.
+    async def _ask_alone(
+        self,
+        group: Group[R],
+        items: Iterable[tuple[TimeSlice, Selector]],
+        deliver: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """Request slashtags or tags one by one; call `deliver` with each whose answer is there."""
 
-        The others change while they are counted, so no answer can be subtracted from another one. Of a batch
-        with few clicks on them smaller and smaller parts are requested, until those with clicks stand alone.
-        """
-        time_slice, selectors = part
-        past, present = split_at(time_slice, self._over, self._range_end)
-        shares: dict[Selector, list[Selector]] = {}
-        query, busy = self._plan.query, BUSY_TODAY if past is None else BUSY
-        failures_before = self._state.failures
-
-        async def ask(selector: Selector) -> None:
-            if len(selector.keys) <= FEW_TODAY:
+        async def ask(item: tuple[TimeSlice, Selector]) -> None:
+            (time_slice, selector), (name,) = item, item[1].names
+            if name in group.failed:
                 return
             try:
-                call = query.call(selector, present)
-                stats = await self._fetcher.fetch(call, present.window, is_result=False)
+                call = self._plan.query.call(selector, time_slice)
+                stats = await self._fetcher.fetch(call, time_slice.window)
             except SlashtagError as error:
-                if not self._state.may_split(error, failures_before, always=True):
-                    raise NoAnswersError(error) from None
-                return
-            self._state.succeeded()
-            if stats.reconciles and busy * stats.total <= len(selector.keys):
-                shares[selector] = shares_of(selector, stats.total)
-
-        await WorkerPool(selectors, ask, self._workers).run()
-        alone = singles(each for each in selectors if each not in shares)
-        left = [each for parts in shares.values() for each in parts]
-        group.open[time_slice] = len(alone)
-        group.open[present] = sum(len(each.keys) for each in left)
-        await self._ask_alone(group, time_slice, alone)
-        if past is not None and shares:
-            group.open[past] = 0
-            await self._search(group, (past, tuple(shares)))
-        await self._ask_alone(group, present, left)
-
-    async def _ask_alone(self, group: Group, time_slice: TimeSlice, selectors: Iterable[Selector]) -> None:
-        """Request slashtags or tags one by one, and of several at once smaller parts if they have clicks."""
-        query = self._plan.query
-
-        async def ask(selector: Selector) -> Sequence[Selector]:
-            if group.failed.issuperset(selector.names):
-                return ()
-            is_alone, call = len(selector.names) == 1, query.call(selector, time_slice)
-            try:
-                stats = await self._fetcher.fetch(call, time_slice.window, is_result=is_alone)
-            except SlashtagError as error:
-                if not (is_alone or error.is_fatal):
-                    return selector.singles()
                 if not self._state.may_go_on(error):
                     raise NoAnswersError(error) from None
-                self._fail(group, time_slice, (selector,), error)
-                return ()
+                group.fail(time_slice, (selector,), error)
+                return
             self._state.succeeded()
-            if not is_alone and (stats.total or not stats.reconciles):
-                return shares_of(selector, max(1, stats.total))
             self._compare(group, selector, stats, time_slice.window)
-            if is_alone:
-                self._add(group, selector.names[0], stats)
-            self._advance(group, time_slice, group.open[time_slice] - len(selector.names))
-            return ()
+            group.add(name, stats)
+            group.advance(time_slice, group.open[time_slice] - 1)
+            if deliver is not None:
+                await deliver(name)
 
-        await WorkerPool(selectors, ask, self._workers).run()
+        await WorkerPool(items, ask, self._workers).run()
 
-    async def _search(self, group: Group, part: Part) -> None:
+    async def _search(self, group: Group[R], part: Part) -> None:
         """Search the batches of a time slice, and request alone what cannot be inferred."""
         (time_slice, selectors), query, traits = part, self._plan.query, self._fetcher.traits
         window = time_slice.window
         assert window is not None
         unusable: list[SlashtagError] = []
+        #: Slashtags of which several together were answered, and those that were answered alone.
+        answered, known_alone = set[str](), set[str]()
 
-        async def ask(question: Question | Check) -> None:
-            selector = Selector(keys=question.keys)
-            fresh = "new connection" if question.is_repeated else "no cache" if question.is_part else "any"
-            call = replace(query.call(selector, time_slice), freshness=fresh)
+        async def ask(question: Question) -> None:
+            selector = group.select(question.keys)
+            call = replace(query.call(selector, time_slice), freshness=question.freshness)
             try:
                 stats = await self._fetcher.fetch(call, window, is_result=False)
             except SlashtagError as error:
@@ -307,34 +261,50 @@ class EachRun(Generic[R]):
             self._state.succeeded()
             self._compare(group, selector, stats, window)
             question.answer = counts_of(stats, window)
+            answered.update(question.keys)
+            if is_first:
+                known = FIRST_SHARE * len(question.keys)
+                group.advance(time_slice, group.open[time_slice] - known)
 
-        batches = [look_alikes(selector.keys) for selector in selectors]
+        async def note(slashtag: str) -> None:
+            known_alone.add(slashtag)
+
+        async def ask_alone() -> None:
+            alone = group.singles(search.take_unresolved())
+            await self._ask_alone(group, [(time_slice, selector) for selector in alone], note)
+
         # A whole batch shows whether its all-time statistics are right.
-        search = Search(batches, few=0 if group.all_time_counts else FEW_KEYS)
-        rounds, failures_before = search.rounds(), self._state.failures
-        leader = group.leader = group.leader or search
+        few = 0 if group.all_time_counts else FEW_KEYS
+        search = await self._in_thread(
+            lambda: Search([look_alikes(each.keys) for each in selectors], few=few)
+        )
+        rounds, is_first, clock = search.rounds(), True, asyncio.get_running_loop().time
         try:
-            while round_ := await next_round(rounds):
-                if leader.is_verified:
-                    group.has_verified.set()
-                failures_before = self._state.failures
-                self._advance(group, time_slice, search.open_keys)
+            while round_ := await self._in_thread(partial(next, rounds, ())):
+                failures_before, began = self._state.failures, clock()
+                if not is_first:
+                    group.advance(time_slice, (1 - FIRST_SHARE) * search.open_keys)
                 # Where no request succeeds a few show whether to send the others, which else count as failed.
                 few = len(round_) if self._state.is_answered else FEW_AT_FIRST
                 await WorkerPool(round_[:few], ask, self._workers).run()
                 if any(question.answer is not None for question in round_[:few]):
                     await WorkerPool(round_[few:], ask, self._workers).run()
+                if is_first and not self._is_over(time_slice):
+                    search.leave(self._busy(window, round_, clock() - began))
+                is_first = False
                 # Before the next round: if nothing is answered, none is sent.
-                await self._ask_alone(group, time_slice, search.take_unresolved())
-                if search is not leader:
-                    await group.has_verified.wait()
-                    search.is_verified |= leader.is_verified
-        finally:
-            if search is leader:
-                group.has_verified.set()
+                await ask_alone()
+        except NoAnswersError as failed:
+            refused = {name for each in selectors for name in each.keys} - answered - known_alone
+            if not (is_refusal(failed.error) and refused and answered):
+                raise
+            # Of a service that answers others only these fail; the others are searched anew.
+            group.fail(time_slice, without(selectors, answered | known_alone), failed.error)
+            await self._search(group, (time_slice, without(selectors, refused | known_alone)))
+            return
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
-        elif not search.is_usable:
+        elif not search.is_usable and self._is_over(time_slice):
             if traits.is_additive:
                 traits.is_additive = False
                 self._fetcher.metrics.inconsistent += 1
@@ -342,80 +312,48 @@ class EachRun(Generic[R]):
                     "statistics of several slashtags do not add up; they are requested alone from now on"
                 )
             return
-        await self._ask_alone(group, time_slice, search.take_unresolved())
-        for key, found in search.results.items():
-            self._add(group, key, stats_of(found, window))
-        self._advance(group, time_slice, 0)
+        await ask_alone()
+        for n, (key, found) in enumerate(search.results.items()):
+            group.add(key, stats_of(found, window))
+            if n % PAUSE == 0:
+                await asyncio.sleep(0)
+        group.advance(time_slice, 0)
 
-    def _compare(self, group: Group, selector: Selector, stats: Statistics, window: Window | None) -> None:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Do the work of a search in a thread."""
+        async with self._deduction:
+            return await in_thread(work)
+
+    def _is_over(self, time_slice: TimeSlice) -> bool:
+        """Whether a period is over by every clock."""
+        return time_slice.period_end < self._now - SETTLING_SECONDS
+
+    def _busy(self, window: Window, questions: Sequence[Question], seconds: float) -> list[Cell]:
+        """Return the batches without which hardly a click comes while the others are searched.
+
+        The first round took so many seconds. A search repairs what one late click has changed.
+        """
+        zone = window.start.tzinfo or UTC
+        today = midnight(datetime.fromtimestamp(self._now - SETTLING_SECONDS, zone).date(), zone)
+        begin = max(today, window.start)
+        share = DURATION * seconds / max(1.0, self._now - begin.timestamp())
+        expected = {each: share * clicks_since(begin.date(), each.answer or {}) for each in questions}
+        busy: list[Cell] = []
+        left = sum(expected.values())
+        for question in sorted(questions, key=lambda each: -expected[each]):
+            if left <= MOST_EXPECTED:
+                break
+            busy += question.cells
+            left -= expected[question]
+        return busy
+
+    def _compare(self, group: Group[R], selector: Selector, stats: Statistics, window: Window | None) -> None:
         """Raise WrongMonthsError if a batch has other clicks than its all-time statistics."""
         expected, months = group.all_time_counts.get(selector.keys), self._filter
         if expected is None or months is None or window is None:
             return
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
-
-    def _advance(self, group: Group, time_slice: TimeSlice, open_: int) -> None:
-        """Tell progress in proportion to what is known of a group."""
-        group.open[time_slice] = open_
-        known = 1 - sum(group.open.values()) / group.all_open
-        self._tell(group, int(known * len(group.names)))
-
-    def _tell(self, group: Group, done: int) -> None:
-        for _ in range(group.told, min(done, len(group.names))):
-            group.told += 1
-            self._state.done()
-
-    def _add(self, group: Group, name: str, stats: Statistics) -> None:
-        if name not in group.sums:
-            group.sums[name] = self._plan.query.running_sum(self._plan.span)
-        group.sums[name].add(stats)
-
-    def _fail(
-        self, group: Group, time_slice: TimeSlice, selectors: Iterable[Selector], error: SlashtagError
-    ) -> None:
-        """Report that batches failed, or slashtags alone; raise the error if the others must not continue."""
-        for selector in selectors:
-            keys = tuple(key for key in selector.keys if key not in group.failed)
-            if keys or not group.failed.issuperset(selector.names):
-                group.failed.update(selector.names)
-                failed = replace(selector, keys=keys)
-                call = self._plan.query.call(failed, time_slice)
-                self._state.report_failure(call, error, self._plan.only(failed))
-
-
-def singles(selectors: Iterable[Selector]) -> list[Selector]:
-    """Return a selector for each slashtag or tag."""
-    return [one for selector in selectors for one in selector.singles()]
-
-
-def shares_of(selector: Selector, clicks: int) -> list[Selector]:
-    """Split slashtags with so many clicks into parts with about one click each; none without clicks."""
-    keys = selector.keys
-    size = max(1, len(keys) // max(2, clicks))
-    return [Selector(keys=keys[n : n + size]) for n in range(0, len(keys) if clicks else 0, size)]
-
-
-async def next_round(rounds: Rounds) -> Sequence[Question | Check]:
-    """Return the next round of a search, none at the end; other tasks have a turn at each pause."""
-    for round_ in rounds:
-        if round_:
-            return round_
-        await asyncio.sleep(0)
-    return []
-
-
-async def read_groups(selectors: AsyncGenerator[Selector], size: int) -> AsyncGenerator[Sequence[Selector]]:
-    """Yield batches in groups; close the generator from which they are read."""
-    group: list[Selector] = []
-    async with aclosing(selectors):
-        async for selector in selectors:
-            group.append(selector)
-            if len(group) == size:
-                yield group
-                group = []
-    if group:
-        yield group
 
 
 def counts_of(stats: RangeStats, window: Window) -> Answer:
@@ -428,6 +366,14 @@ def counts_of(stats: RangeStats, window: Window) -> Answer:
         if name != "clicks" or window.first != window.last:
             counts.update(((name, label), count) for label, count in getattr(stats, name).items() if count)
     return counts
+
+
+def clicks_since(day: date, counts: Answer) -> int:
+    """Return the clicks from a day on, all of them if there are no days."""
+    days = [(label, count) for (name, label), count in counts.items() if name == "clicks"]
+    if not days:
+        return max(0, counts.get(TOTAL, 0))
+    return sum(count for label, count in days if isinstance(label, date) and label >= day)
 
 
 def stats_of(counts: Answer, window: Window) -> RangeStats:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.call import Call, Progress, check_callback, check_int
+from .._core.call import Call, Freshness, Progress, check_callback, check_int
 from .._core.paging import MAX_PAGESIZE, HasId, OrderBy, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
@@ -77,7 +77,9 @@ class Resource(Generic[T]):
         check_callback("progress", progress)
         return Listing(self, paging, progress, anew)
 
-    def _call(self, paging: Paging, page: int, pagesize: int, *, anew: bool = False) -> Call[Page[T]]:
+    def _call(
+        self, paging: Paging, page: int, pagesize: int, *, anew: bool = False, freshness: Freshness = "any"
+    ) -> Call[Page[T]]:
         """Return the request for one page, with `anew` for a second opinion (see `Call`)."""
         params = [("page", str(page)), ("pagesize", str(pagesize))]
         if paging.orderby is not None:
@@ -89,6 +91,7 @@ class Resource(Generic[T]):
             returns=self._page_type,
             replayable=True,
             anew=anew,
+            freshness=freshness,
         )
 
 
@@ -104,6 +107,7 @@ class PageStream(Stream[Page[T]]):
         self._resource, self._paging = listing._resource, paging
         self._sender = listing._resource._sender.of_operation()
         self._progress, self._anew = listing._progress, listing._anew
+        self._freshness: Freshness = listing._freshness
         self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
@@ -145,7 +149,8 @@ class PageStream(Stream[Page[T]]):
 
     def _call(self, number: int, *, anew: bool = False) -> Call[Page[T]]:
         size = self._cursor.requested_size
-        return self._resource._call(self._paging, number, size, anew=anew or self._anew)
+        anew = anew or self._anew
+        return self._resource._call(self._paging, number, size, anew=anew, freshness=self._freshness)
 
     async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
@@ -198,9 +203,17 @@ class Listing(AsyncReadable, Generic[T]):
     Each of these reads the listing from its start. `async with` cancels unfinished requests at the end.
     """
 
-    def __init__(self, resource: Resource[T], paging: Paging, progress: Progress | None, anew: bool) -> None:
+    def __init__(
+        self,
+        resource: Resource[T],
+        paging: Paging,
+        progress: Progress | None,
+        anew: bool,
+        freshness: Freshness = "any",
+    ) -> None:
         self._resource, self._paging = resource, paging
         self._progress, self._anew = progress, anew
+        self._freshness: Freshness = freshness
         self._tasks = Tasks(resource._tasks)
 
     if not TYPE_CHECKING:

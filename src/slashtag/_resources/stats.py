@@ -1,15 +1,17 @@
 """Click statistics: public methods for `collect` and `collect_each`."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from anyio import CancelScope
 from msgspec.structs import replace
 
-from .._core.batches import Batcher, KeptOrder, Key, Keys, Selector, in_fixed_order, select
+from .._core.batches import Batcher, Key, Keys, Selector, Tags, in_fixed_order, select
 from .._core.call import Progress
+from .._core.look_alikes import look_alikes_together
 from .._core.queries import Plan, Query, StatsRequest, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
@@ -32,6 +34,9 @@ class Stats:
     Queries: DateRange and Day give RangeStats, Year and AllTime PeriodStats, CountryGeo GeoStats. Selectors:
     exactly one of `keys` (slashtags or ShortUrls, any number; repeated ones count once), `tag` or `tags`.
     `timezone` is "+HH:MM", an IANA name, a tzinfo, or None for +00:00.
+
+    A journal knows answers by the slashtags and the ids of their links (those of ShortUrls). It keeps none
+    about a tag, to which other links may belong later, unless `tags` maps its name to its links as listed.
 
     A slashtag with a comma cannot be requested, because url_keys is separated by commas. It is passed to
     `on_error`. Without that a str raises InvalidRequestError, and a ShortUrl of a listing is skipped with a
@@ -61,7 +66,7 @@ class Stats:
         *,
         keys: Iterable[Key] | None = None,
         tag: str | None = None,
-        tags: Iterable[str] | None = None,
+        tags: Tags | None = None,
         timezone: Zone = None,
     ) -> Plan[R]:
         """Return the requests of a query without sending them, as a plan that can be pickled and split.
@@ -74,7 +79,7 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
         state = RunState(query, None, None)  # counts slashtags that cannot be requested
-        selectors = select(keys, tag, tags, self._batcher(query, state))
+        selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=state.missing)
 
@@ -129,7 +134,7 @@ class Stats:
         *,
         keys: Keys | None = None,
         tag: str | None = None,
-        tags: Iterable[str] | None = None,
+        tags: Tags | None = None,
         timezone: Zone = None,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
@@ -146,7 +151,7 @@ class Stats:
         naming the batch and window. See docs/service.md, Statistics: common selector.
         """
         state = RunState(query, progress, on_error)
-        batcher = self._batcher(query, state)
+        batcher = self._batcher(state, is_sum=True)
         selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
@@ -163,7 +168,7 @@ class Stats:
         *,
         keys: Keys | None = None,
         tag: str | None = None,
-        tags: Iterable[str] | None = None,
+        tags: Tags | None = None,
         timezone: Zone = None,
         ordered: bool | Literal["hits"] = False,
         inferred: bool = True,
@@ -175,13 +180,13 @@ class Stats:
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
-        answers once they leave no other value. Parts of each batch that was taken apart are requested once
-        more, past caches and in other company; if they differ or the batch has changed meanwhile, what
-        depends on it is requested anew. Only days that are over are inferred: of the others, smaller and
-        smaller parts of a batch are requested until slashtags with clicks stand alone. If halves of a batch
-        do not add up to it, or answers contradict each other also when requested again, every slashtag is
-        requested alone, and a warning logged. With three or more windows, months that all-time statistics
-        show empty are skipped. `inferred=False` requests every slashtag alone.
+        answers once they leave no other value. Those with clicks are requested once more, past caches and in
+        other company; if they differ or a batch has changed meanwhile, what depends on it is requested anew.
+        Days that are not over are inferred unless more than about one click is expected meanwhile. If parts
+        of a batch do not add up to it, also when requested again, every slashtag is requested alone, and a
+        warning logged. With three or more windows, months that all-time statistics show empty are skipped.
+        Results come in groups, the first of which are small, unless they are `ordered`. `inferred=False`
+        requests every slashtag alone and yields each as soon as it is known.
 
         ShortUrls are sorted by `hits`, unless `ordered` is True: fewest requests are needed if slashtags with
         clicks are adjacent. With `ordered="hits"` they are yielded in that order. `earlier_hits` has the hits
@@ -195,10 +200,12 @@ class Stats:
         now = datetime.now(UTC)
         state = RunState(query, progress, on_error)
         sorts = ordered == "hits" or (inferred and not ordered)
-        if sorts and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
-            keys = by_activity(in_fixed_order(keys), earlier_hits)
-        batcher = self._batcher(query, state)
-        selectors = select(keys, tag, tags, batcher, keep_earlier_order=sorts)
+        sort = partial(by_activity, earlier_hits=earlier_hits) if sorts else None
+        if sort and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
+            keys = sort(in_fixed_order(keys))
+        batcher = self._batcher(state, by_activity=sorts)
+        in_order = ordered is True
+        selectors = select(keys, tag, tags, batcher, in_order=in_order)
         plan = make_plan(query, selectors, timezone, now, self._range_end)
         run = EachRun(
             self._fetcher(),
@@ -215,18 +222,22 @@ class Stats:
             state.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
             return run.start(None, self._tasks)
         keys = aiter(keys)
-        links = sort_by_activity(keys, earlier_hits, batcher.kept_order) if sorts else keys
-        return run.start(read_batches(links, batcher, listing=keys), self._tasks)
+        batches = read_batches(keys, batcher, listing=keys, sort=sort, in_order=in_order)
+        return run.start(batches, self._tasks)
 
     def _fetcher(self) -> StatsFetcher:
         """Return what requests the statistics of one operation."""
         return StatsFetcher(self._sender.of_operation(), self._traits)
 
-    def _batcher(self, query: Query[Any], state: RunState) -> Batcher:
-        """Return the builder of batches, those of an earlier run of the journal's job again."""
+    def _batcher(self, state: RunState, *, by_activity: bool = False, is_sum: bool = False) -> Batcher:
+        """Return the builder of batches; those that the journal's job has made `by_activity` are apart.
+
+        Of a sum it is said which slashtags it may have twice.
+        """
         journal = self._sender.journal
-        kept_order = None if journal is None else journal.kept_order(query.path)
-        return Batcher(self._max_keys_bytes, state.report_bad_key, kept_order)
+        made = None if journal is None else journal.made_batches(by_activity=by_activity)
+        report = state.report_look_alike if is_sum else None
+        return Batcher(self._max_keys_bytes, state.report_bad_key, made, report)
 
 
 async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> AsyncGenerator[StatsRequest]:
@@ -237,12 +248,30 @@ async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> A
                 yield plan.request(batch, time_slice)
 
 
+Sort = Callable[[list[Any]], list[Any]]
+
+
 async def read_batches(
-    keys: AsyncIterable[Key], batcher: Batcher, *, listing: AsyncIterable[Any]
+    keys: AsyncIterable[Key],
+    batcher: Batcher,
+    *,
+    listing: AsyncIterable[Any],
+    sort: Sort | None = None,
+    in_order: bool = False,
 ) -> AsyncGenerator[Selector]:
-    """Yield batches of slashtags that are read asynchronously; close the listing they come from."""
+    """Yield batches of slashtags that are read asynchronously; close the listing they come from.
+
+    For a job they are read first: which batches it makes again depends on all of them.
+    """
     try:
-        async for key in keys:
+        if batcher.made is not None:
+            found = [key async for key in keys]
+            if not in_order:
+                found = look_alikes_together(found)
+            for batch in batcher.batches(sort(found) if sort else found, in_order=in_order):
+                yield batch
+            return
+        async for key in sorted_ahead(keys, sort) if sort else keys:
             for batch in batcher.add(key):
                 yield batch
         for batch in batcher.remainder():
@@ -254,25 +283,16 @@ async def read_batches(
                 await listing.aclose()
 
 
-async def sort_by_activity(
-    keys: AsyncIterable[Key],
-    earlier_hits: Mapping[str, int | None] | None = None,
-    kept_order: KeptOrder | None = None,
-) -> AsyncGenerator[Key]:
-    """Yield links by activity, or else in an earlier order, within blocks; slashtags as they come."""
+async def sorted_ahead(keys: AsyncIterable[Key], sort: Sort) -> AsyncGenerator[Key]:
+    """Yield links sorted within blocks; slashtags as they come."""
     block: list[Key] = []
-
-    def arranged() -> list[Key]:
-        links = by_activity(block, earlier_hits)
-        block.clear()
-        return links if kept_order is None else kept_order.arrange(links)
-
     async for key in keys:
         block.append(key)
         if isinstance(key, str) or len(block) == SORTED_AHEAD:
-            for link in arranged():
+            for link in sort(block):
                 yield link
-    for link in arranged():
+            block.clear()
+    for link in sort(block):
         yield link
 
 

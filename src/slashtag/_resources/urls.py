@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from .._core.call import (
     path_segment,
 )
 from .._core.scrubber import HIDDEN
-from .._errors import InvalidRequestError, OutcomeUnknownError, SlashtagError
+from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._records import Page, ShortUrl
 from .._sending.sender import Sender
@@ -38,8 +39,12 @@ _MUST_BE: dict[str, tuple[re.Pattern[str], str]] = {
         re.compile(r"\S(.*\S)?", re.DOTALL),
         "no blank at its ends; give the id of a link that has",
     ),
-    "slashtag": (re.compile(r"[^\s,]([^,]*[^\s,])?"), "no blank at its ends and no comma, for statistics"),
+    "slashtag": (re.compile("[^,]*"), "no comma, for statistics"),
 }
+#: What no path of a short URL has: a browser would encode it, end the path there, or leave the segment out.
+_UNREACHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#%\\]|(?<![^/])\.\.?(?![^/])")
+#: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
+KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})
 
 
 class RowsUpdated(Struct, gc=False):
@@ -81,6 +86,11 @@ class Change(Struct, frozen=True, repr_omit_defaults=True):
                 raise InvalidRequestError(f"destination must have {text}: {self.destination!r}")
         if self.slashtag is not None:
             members["slashtag"] = check_text("slashtag", self.slashtag, MAX_SLASHTAG)
+            if found := _UNREACHABLE.search(self.slashtag):
+                raise InvalidRequestError(
+                    f"slashtag must not contain {found[0]!r}, with which no short URL is reached: "
+                    f"{self.slashtag!r}"
+                )
         if self.redirect_code is not None:
             # 302.0 equals a code, but the service takes integers.
             if not isinstance(self.redirect_code, int) or self.redirect_code not in REDIRECT_CODES:
@@ -121,6 +131,8 @@ class Outcome(Struct, frozen=True):
 
 
 Before = Callable[[Change], Awaitable[None]]
+OnSend = Callable[[Change], object]
+After = Callable[[Outcome], object]
 
 
 class Urls(Resource[ShortUrl]):
@@ -139,7 +151,8 @@ class Urls(Resource[ShortUrl]):
         """Return the link for each slashtag or short URL, None if the account does not have it.
 
         Use it to find misspelt slashtags, for which the service counts 0 clicks. Lists links, oldest first,
-        until all are found, so a missing one costs the whole listing; `seen` gets the slashtags that were
+        until all are found, so a missing one costs the whole listing, and so does a job with a journal, which
+        has to know all links of a slashtag; `seen` gets the slashtags that were
         read, among which one may be similar. `progress` is called with (links read, None). Raises what a
         listing raises. See docs/service.md, List short URLs.
         """
@@ -153,6 +166,10 @@ class Urls(Resource[ShortUrl]):
         missing = len(found)
         if not keys_of:
             return found
+        journal = self._sender.journal
+        if journal is not None:
+            # Pages of an earlier run would say which slashtags the links had then.
+            journal.list_anew()
         async with self.list(progress=progress) as links:
             async for link in links:
                 if seen is not None and link.slashtag:
@@ -161,7 +178,7 @@ class Urls(Resource[ShortUrl]):
                     for key in keys_of.pop(name, ()):
                         missing -= found[key] is None
                         found[key] = found[key] or link
-                if not missing:
+                if not missing and journal is None:
                     break
         return found
 
@@ -186,6 +203,7 @@ class Urls(Resource[ShortUrl]):
         See docs/service.md, Update a short URL.
         """
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
+        del password  # which a traceback would show
         return (await self._sender.send(change.call())).rows_updated
 
     def update_many(
@@ -194,25 +212,30 @@ class Urls(Resource[ShortUrl]):
         *,
         repeat_lost: bool = False,
         before: Before | None = None,
+        on_send: OnSend | None = None,
+        after: After | None = None,
         progress: Progress | None = None,
     ) -> Results[Outcome]:
         """Update many short URLs concurrently, each at most once; yield an Outcome as each is known.
 
         All changes are checked before the first is sent. InvalidRequestError names the first change that
-        the service does not allow, that is a likely mistake (a new slashtag with a comma or with blanks at
-        its ends), or that conflicts with another: they are sent in no particular order. A failed change is
-        yielded as an Outcome and the others continue; authentication errors are raised.
+        the service does not allow, that is a likely mistake (a new slashtag with a comma), or that conflicts
+        with another: they are sent in no particular order. A failed change is yielded as an Outcome and the
+        others continue; authentication errors are raised.
 
         A change is repeated only if nothing was sent, or after a 429. If its answer was lost, it may have
         been done, and somebody else may have changed the link since: the outcome is "unknown". So it is if no
         row was updated, as the document does not say whether the link had these values already. With
         `repeat_lost` it is repeated as by `update`, but never a rename by slashtag that may have been done.
 
-        `before` is awaited with each change just before its first request, for example to record that it
-        may be done from now on; an exception in it ends the iteration. `progress` is called with (changes
-        done, total). See `update` for omitted members, and docs/service.md, Update a short URL.
+        For a record of what may have been done: `before` is awaited with each change before it waits for its
+        turn; `on_send` is called with it just before its first request is handed to a connection; `after` is
+        called with each Outcome as soon as it is known, also if it is never read, and with that of the error
+        that ends the iteration. An exception in them ends it too. `progress` is called with (changes done,
+        total). See `update` for omitted members, and docs/service.md, Update a short URL.
         """
-        check_callback("progress", progress)
+        for name, callback in (("on_send", on_send), ("after", after), ("progress", progress)):
+            check_callback(name, callback)
         changes = list(changes)
         for n, problem in find_problems(enumerate(changes, 1), "change"):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
@@ -221,9 +244,16 @@ class Urls(Resource[ShortUrl]):
         sender, done = self._sender.of_operation(), count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
+            change, call = item
             if before is not None:
-                await before(item[0])
-            await results.put(await _outcome(sender, *item))
+                await before(change)
+            mark = None if on_send is None else partial(on_send, change)
+            outcome = await _outcome(sender, change, call, mark)
+            if after is not None:
+                after(outcome)
+            if outcome.error is not None and outcome.error.is_fatal:
+                raise outcome.error
+            await results.put(outcome)
             if progress is not None:
                 progress(next(done), len(calls))
 
@@ -251,7 +281,8 @@ def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[
         key, new = change.key, change.slashtag
         if changed.setdefault(key, n) != n:
             yield n, f"{key!r} is changed by {unit} {changed[key]} already"
-        if new not in (None, key) and renamed.setdefault(new, n) != n:
+        # Links that are named by their ids may be on different domains.
+        if new not in (None, key) and renamed.setdefault(new, n) != n and isinstance(key, str):
             yield n, f"the link of {unit} {renamed[new]} is renamed to {new!r} too"
     for new, n in renamed.items():
         if new in changed:
@@ -259,9 +290,20 @@ def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[
             yield n, f"{problem}: rename that link in a run of its own first; for a swap, to a third slashtag"
 
 
-async def _outcome(sender: Sender, change: Change, call: Call[RowsUpdated]) -> Outcome:
+def find_doubts(change: Change) -> Iterator[str]:
+    """Yield what of a change is more likely a mistake than meant, although the service may take it."""
+    scheme, _, _ = (change.destination or "https:").partition(":")
+    if scheme.lower() not in KNOWN_SCHEMES:
+        yield f"{scheme!r} is no scheme that browsers know, though an app may: {change.destination!r}"
+    if "/" in (change.slashtag or ""):
+        yield f"a slash in the slashtag {change.slashtag!r}: it ends a part of a path"
+
+
+async def _outcome(
+    sender: Sender, change: Change, call: Call[RowsUpdated], on_send: Callable[[], object] | None
+) -> Outcome:
     try:
-        rows = (await sender.send(call)).rows_updated
+        rows = (await sender.send(call, on_send)).rows_updated
         if rows > 0:
             return Outcome(change, "done", rows_updated=rows)
         told = "the service says that it changed no row: it may have refused, or nothing was to change"
@@ -270,7 +312,8 @@ async def _outcome(sender: Sender, change: Change, call: Call[RowsUpdated]) -> O
     except OutcomeUnknownError as error:
         return Outcome(change, "unknown", error=error)
     except SlashtagError as error:
-        if error.is_fatal:
+        # Not an error of `on_send`.
+        if not (error.is_fatal or isinstance(error, RequestFailedError)):
             raise
         return Outcome(change, "failed", error=error)
 

@@ -27,6 +27,7 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
+from .._credentials import Credentials
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -167,7 +168,7 @@ class FastPath:
     the pool costs as much as sending a request.
     """
 
-    def __init__(self, http: aiohttp.ClientSession, base: URL) -> None:
+    def __init__(self, http: aiohttp.ClientSession, base: URL, credentials: Credentials) -> None:
         self._loop = loop = asyncio.get_running_loop()
         #: Idle connections; the most recently used is reused first.
         self._idle: list[PooledConnection] = []
@@ -175,9 +176,12 @@ class FastPath:
         self._connector = http.connector
         #: Passed to the connector for every connection: all requests go to one origin with the same headers,
         #: among them the credentials, and Host, Accept-Encoding and User-Agent, which aiohttp adds.
-        self._template = aiohttp.ClientRequest("GET", base, headers=http.headers, loop=loop)
-        lines = [f"{name}: {value}\r\n" for name, value in self._template.headers.items()]
-        self._head = f" HTTP/1.1\r\n{''.join(lines)}"
+        self._template = aiohttp.ClientRequest(
+            "GET", base, headers={**http.headers, **credentials.headers}, loop=loop
+        )
+        self._head = " HTTP/1.1\r\n" + "".join(
+            f"{name}: {value}\r\n" for name, value in self._template.headers.items()
+        )
         self._closed = False
 
     async def request(self, call: Call[Any], target: str, attempt: Attempt, max_bytes: int) -> Response:
@@ -191,17 +195,9 @@ class FastPath:
             transport = protocol.transport
             assert transport is not None
             protocol.set_response_params(read_until_eof=True)  # makes a parser for this answer
-            entity = ""
-            if call.body is not None:
-                entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
-            elif call.method != "GET":
-                entity = "Content-Length: 0\r\n"
-            if attempt.no_cache:
-                entity += "{}: {}\r\n".format(*NO_CACHE)
-            head = f"{call.method} {target}{self._head}{entity}\r\n".encode()
             attempt.written = True
-            # Not joined in a variable: a body may hold a password, and some tracebacks show variables.
-            transport.write(head + call.body if call.body else head)
+            # Not in a variable, which a traceback may show: it has the credentials, and passwords of links.
+            transport.write(self._encode(call, target, attempt))
             message, content = await read_head(protocol)
             while 100 <= message.code <= 199 and message.code != SWITCHING_PROTOCOLS:
                 message, content = await read_head(protocol)
@@ -218,6 +214,17 @@ class FastPath:
         else:
             pooled.connection.close()
         return message.code, message.headers, body
+
+    def _encode(self, call: Call[Any], target: str, attempt: Attempt) -> bytes:
+        """Return a request as it is sent."""
+        entity = ""
+        if call.body is not None:
+            entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
+        elif call.method != "GET":
+            entity = "Content-Length: 0\r\n"
+        if attempt.no_cache:
+            entity += "{}: {}\r\n".format(*NO_CACHE)
+        return f"{call.method} {target}{self._head}{entity}\r\n".encode() + (call.body or b"")
 
     async def _connect(self) -> PooledConnection:
         connection = await self._connector.connect(self._template, [], NO_TIMEOUT)

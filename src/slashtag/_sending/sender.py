@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from time import time
@@ -42,6 +43,8 @@ T = TypeVar("T")
 
 #: Parameters of the harmless request that settles whether create tag is refused for a reason of its own.
 ONE_TAG = (("page", "1"), ("pagesize", "1"))
+#: Seconds by which clocks may differ: some services write their local time as GMT.
+MOST_BEHIND = 86_400.0
 
 log = logging.getLogger("slashtag")
 
@@ -53,11 +56,13 @@ class Metrics:
     `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
     `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
     `inconsistent`: statistics answers that were added although they contradict themselves;
-    `unreadable`: members of records that are None because they cannot be read;
+    `unreadable`: members of records that are None, and texts of other answers that have U+FFFD, because they
+    cannot be read;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
     not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
-    by its own clock, inf while unknown; `retry_at`: the event loop's time of the next retry, past if none
+    by its own clock, inf while unknown; `clock_behind`: the most seconds by which this machine's clock was
+    behind the service's, 0 if it was not; `retry_at`: the event loop's time of the next retry, past if none
     waits for its time. A pickled copy has the numbers as they were.
     """
 
@@ -70,6 +75,7 @@ class Metrics:
     inconsistent: int = 0
     unreadable: int = 0
     oldest_answer: float = inf
+    clock_behind: float = 0.0
     retry_at: float = 0.0
 
     def __repr__(self) -> str:
@@ -77,10 +83,14 @@ class Metrics:
         numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
         return f"Metrics({numbers})"
 
-    def note_age(self, made: float | None) -> None:
-        """Note when an answer was made."""
-        if made is not None and made < self.oldest_answer:
-            self.oldest_answer = made
+    def note_clock(self, made: float, now: float) -> None:
+        """Note when an answer that is here now was made, by the service's clock."""
+        self.oldest_answer = min(self.oldest_answer, made)
+        behind = made - now
+        if behind > MOST_BEHIND >= self.clock_behind:
+            days, text = behind / 86_400, "days that are over may be left out, as if they were to come"
+            log.warning("this machine's clock is %.1f days behind the service's: %s", days, text)
+        self.clock_behind = max(self.clock_behind, behind)
 
     def sends_again(self, at: float, now: float) -> None:
         """Note a retry at this time of the event loop, unless another one comes before it."""
@@ -127,6 +137,7 @@ class CallState(Struct):
     refusal: RateLimitError | None = None  # the last of these
     backoff: float = 0.0  # seconds before the next attempt
     last: SlashtagError | None = None
+    on_send: Callable[[], object] | None = None  # is called before the first attempt is sent
 
 
 @dataclass(eq=False, repr=False)
@@ -151,21 +162,28 @@ class Sender:
         """Return a sender whose calls are one operation; itself if they are already."""
         return self if self.flow is not None else replace(self, flow=Flow())
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T], on_send: Callable[[], object] | None = None) -> T:
         """Return the data of a call, or raise its final error.
 
+        `on_send` is called once, after all waiting, just before the request is first handed to a connection;
+        if it raises, nothing is sent.
         Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
         ConfigurationError in an event loop other than the session's.
         """
         self.transport.bind()
         self.metrics.requests += 1
-        if self.journal is not None and (body := await self.journal.replay(call)) is not None:
-            self.metrics.replayed += 1
-            # Let other tasks run, because a replay does not wait for anything.
-            await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
+        if self.journal is not None:
+            if call.keys or call.tag is not None:
+                await self.journal.confirm_pages(self.send)
+            if (body := await self.journal.replay(call)) is not None:
+                self.metrics.replayed += 1
+                # Let other tasks run, because a replay does not wait for anything.
+                await asyncio.sleep(0)
+                data = parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
+                self.journal.replayed(call, data)
+                return data
         self.retry_budget.check(call, self.retry.max_elapsed)
-        state = CallState(self.admission.place(self.flow))
+        state = CallState(self.admission.place(self.flow), on_send=on_send)
         try:
             data = await self._attempt(call, state)
         except SlashtagError as error:
@@ -196,6 +214,9 @@ class Sender:
             # A retry may meet another backend.
             new_connection = call.anew or call.freshness == "new connection" or state.last is not None
             try:
+                if state.on_send is not None:
+                    state.on_send()
+                    state.on_send = None
                 status, headers, body = await self.transport.exchange(
                     call, began, self.timeout, self.max_response_bytes, new_connection=new_connection
                 )
@@ -210,14 +231,16 @@ class Sender:
                 self.admission.cancelled(ticket)
                 raise
             else:
-                made = answered_at(headers)
-                metrics.note_age(made)
+                served, made = answered_at(headers), answered_at(headers, time())
+                if served is not None:
+                    metrics.note_clock(served, time())
                 self.retry_budget.answered()
                 self.admission.accepted(ticket, loop.time())
                 # Last: the service has answered, though not as it is now.
-                check_age(call, made)
+                now = time()
+                check_age(call, headers, made, now - (loop.time() - began), now)
                 if self.journal is not None:
-                    self.journal.keep(call, data, body, made)
+                    self.journal.keep(call, data, body, made, served)
                 if log.isEnabledFor(logging.DEBUG):
                     fields = _fields(call, status=200, bytes=len(body))
                     log.debug("%s %s%s: 200, %d bytes", *_named(call), len(body), extra=fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -11,6 +10,7 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
+from .._credentials import Credentials, Proxy
 from .fast_path import (
     NO_CACHE,
     NO_TIMEOUT,
@@ -40,12 +40,14 @@ class _DroppedError(Exception):
 class SessionPath:
     """Sender of requests to one origin through a ClientSession.
 
-    `headers` are added to each request if the session is the user's; None if it is ours and has them.
+    `proxy`: of our own session; `is_given`: the session is the user's.
     """
 
-    def __init__(self, origin: URL, headers: Mapping[str, str] | None) -> None:
+    def __init__(self, origin: URL, credentials: Credentials, proxy: Proxy | None, *, is_given: bool) -> None:
         self._origin = str(origin)
-        self._headers = headers
+        self._credentials = credentials
+        self._proxy = proxy
+        self._is_given = is_given
         #: The connections that have carried a request of ours, with the parser of its answer.
         self._parsers: WeakKeyDictionary[ResponseHandler, Any] = WeakKeyDictionary()
 
@@ -62,22 +64,18 @@ class SessionPath:
         attempt.written = None
         # Keep the user's middlewares and add ours as the innermost, next to the connection.
         theirs = getattr(http, "_middlewares", ())
-        headers = dict(self._headers or {})
-        if call.body is not None:
-            headers["Content-Type"] = "application/json"
-        if attempt.no_cache:
-            headers |= (NO_CACHE,)
         options: dict[str, Any] = {
             "allow_redirects": False,
             "middlewares": (*theirs, partial(self._middleware, attempt)),
             "data": call.body,
-            "headers": headers,
         }
-        if self._headers is not None:
+        if self._is_given:
             options |= {"timeout": NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
         # Encoded already: yarl must neither decode nor normalise it.
+        url = URL(self._origin + target, encoded=True)
         try:
-            response = await http.request(call.method, URL(self._origin + target, encoded=True), **options)
+            # The headers are not in a variable, which a traceback may show.
+            response = await http.request(call.method, url, **self._headers(call, attempt), **options)
         except _DroppedError as dropped:
             raise dropped.args[0] from None
         content = response.content
@@ -89,6 +87,20 @@ class SessionPath:
             else:
                 response.close()
         return response.status, response.headers, body
+
+    def _headers(self, call: Call[Any], attempt: Attempt) -> dict[str, Any]:
+        """Return the options of a request with the headers of the call, for the service and for the proxy."""
+        headers = self._credentials.headers
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+        if attempt.no_cache:
+            headers |= (NO_CACHE,)
+        if self._proxy is None:
+            return {"headers": headers}
+        if self._origin.startswith("https:"):
+            return {"headers": headers, "proxy_headers": self._proxy.headers.copy()}
+        # Without a tunnel the proxy reads the request itself.
+        return {"headers": headers | self._proxy.headers}
 
     async def _middleware(
         self, attempt: Attempt, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType

@@ -4,9 +4,11 @@ import asyncio
 import errno
 import logging
 import os
+import ssl
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from types import TracebackType
 from typing import Any
 
 import aiohttp
@@ -15,7 +17,7 @@ from yarl import URL
 
 from .._core.call import UNRESERVED, Call
 from .._core.scrubber import Scrubber
-from .._credentials import Credentials
+from .._credentials import Credentials, Proxy
 from .._errors import (
     ConfigurationError,
     RequestTimeoutError,
@@ -35,6 +37,8 @@ _NOT_CONNECTED = (
     aiohttp.ClientHttpProxyError,
     aiohttp.InvalidURL,
 )
+# A pinned certificate is checked by aiohttp.
+_NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
@@ -58,7 +62,7 @@ class Transport:
     base: URL
     credentials: Credentials
     given: aiohttp.ClientSession | None = None
-    proxy: URL | None = None
+    proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
         self.closed = False
@@ -69,10 +73,16 @@ class Transport:
         self._attempts: set[Attempt] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
-        credentials, password = self.credentials, None if self.proxy is None else self.proxy.password
-        self.scrubber = Scrubber((credentials.apikey, credentials.apisecret, password))
-        headers = None if self.given is None else credentials.headers
-        self._session_path = SessionPath(self.base.origin(), headers)
+        self.scrubber = Scrubber(
+            (
+                self.credentials.apikey,
+                self.credentials.apisecret,
+                None if self.proxy is None else self.proxy.password,
+            )
+        )
+        self._session_path = SessionPath(
+            self.base.origin(), self.credentials, self.proxy, is_given=self.given is not None
+        )
         self._fast_path: FastPath | None = None
         is_direct = self.given is None and self.proxy is None
         self._use_fast_path = is_direct and os.environ.get(SWITCH) != "0"
@@ -114,10 +124,11 @@ class Transport:
             self._own = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0),
-                headers={**self.credentials.headers, "Accept": "application/json"},
+                # Not the credentials: aiohttp sends these headers to a proxy too.
+                headers={"Accept": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
-                proxy=self.proxy,
+                proxy=None if self.proxy is None else self.proxy.url,
             )
         return self._own
 
@@ -146,6 +157,7 @@ class Transport:
         try:
             return await self._exchange(call, max_bytes, attempt)
         except BaseException as error:
+            _hide_frames(error)
             # In any case: a middleware of the user may have replaced the error.
             timed_out = attempt.withdraw_timeout()
             if not (timed_out and isinstance(error, asyncio.CancelledError)):
@@ -166,7 +178,7 @@ class Transport:
         try:
             if on_fast_path:
                 if self._fast_path is None:
-                    self._fast_path = FastPath(http, self.base)
+                    self._fast_path = FastPath(http, self.base, self.credentials)
                 response = await self._fast_path.request(call, target, attempt, max_bytes)
             else:
                 response = await self._session_path.request(http, call, target, attempt, max_bytes)
@@ -180,7 +192,12 @@ class Transport:
             text = self.scrubber.adding(call.secrets).text(describe(error))
             # Where it is not known whether anything was written, the error may say so.
             unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
-            failure = TransportError(text, unsent=unsent)
+            is_untrusted = isinstance(error, _NOT_TRUSTED)
+            failure = TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
+        except UnicodeError:
+            # aiohttp takes the password of a proxy in Latin-1. The error has it.
+            text = "a header of your http session, or the user or password of its proxy, cannot be encoded"
+            failure = ConfigurationError(text)
         except (TypeError, AttributeError, LookupError) as error:
             if not on_fast_path:
                 raise
@@ -230,6 +247,39 @@ class Transport:
                 await self._own.close()
 
 
+def _hide_frames(error: BaseException) -> None:
+    """Drop the functions of this package and of aiohttp from what an error's traceback has below an attempt.
+
+    Their variables have the headers of the request, and so the credentials, and some tracebacks show
+    variables. It is for what is not raised here, such as a cancellation or an error of a user's middleware,
+    whose own functions stay.
+    """
+    todo, seen = [error], set[int]()
+    while todo:
+        each = todo.pop()
+        # What was caught by others, such as an error that the caller handles meanwhile, stays as it is.
+        if id(each) not in seen and each.__traceback__ is not None and _is_hidden(each.__traceback__):
+            seen.add(id(each))
+            each.__traceback__ = _visible(each.__traceback__)
+            todo += filter(None, (each.__cause__, each.__context__))
+
+
+def _is_hidden(entry: TracebackType) -> bool:
+    return str(entry.tb_frame.f_globals.get("__name__")).partition(".")[0] in (
+        __name__.partition(".")[0],
+        "aiohttp",
+    )
+
+
+def _visible(entry: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the entries that are hidden."""
+    while entry is not None and _is_hidden(entry):
+        entry = entry.tb_next
+    if entry is not None:
+        entry.tb_next = _visible(entry.tb_next)
+    return entry
+
+
 def _closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
     """Return the error of a call whose session was closed during an attempt."""
     if attempt.written is False:
@@ -253,6 +303,11 @@ def describe(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientPayloadError):
         return f"the body was cut short or broken ({_first_words(str(error))})"
     text = str(error) or type(error).__name__
+    if isinstance(error, ssl.CertificateError):
+        return (
+            f"{text}; compare the host in base_url with the certificate, and this machine's clock with the "
+            "time; for a company's own authority set SSL_CERT_FILE to a file that has its certificate too"
+        )
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
     return text

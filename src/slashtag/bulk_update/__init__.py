@@ -15,10 +15,11 @@ docs/bulk-updates.md.
 
 from ._changes import COLUMNS as COLUMNS
 from ._changes import ChangesError as ChangesError
-from ._changes import Difference as Difference
+from ._changes import DoubtfulChangesError as DoubtfulChangesError
 from ._changes import Problem as Problem
 from ._outcome_file import RowOutcome as RowOutcome
 from ._outcome_file import Status as Status
+from ._plan import Difference as Difference
 from ._run import BulkSummary as BulkSummary
 from ._run import BulkUpdate as BulkUpdate
 from ._run import Preview as Preview

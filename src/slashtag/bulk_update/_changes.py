@@ -1,21 +1,16 @@
-"""Changes read from a file, which may be an edited listing, checked, and compared with the links.
-
-What the present links and the outcomes of earlier runs say is left out: the rest is to be sent.
-"""
+"""Changes read from a file, which may be an edited listing, and checked."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
 
-from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl
-from .._internal import find_problems, many
-from ..export import VOLATILE, names_of_tags, read_table
-from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome
+from .. import Change, InvalidRequestError, ShortUrl
+from .._internal import MAX_SLASHTAG, find_problems, many
+from ..tables import VOLATILE, read_table
 
 #: Columns of a file of changes, those of a listing that cannot be changed, and those that do not count.
 COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
@@ -40,22 +35,37 @@ class ChangesError(InvalidRequestError):
     `problems` lists all errors in the order of the lines; none shows a password.
     """
 
+    _kind = "error"
+
     def __init__(self, where: str, problems: Iterable[Problem]) -> None:
         self.problems = sorted(problems)
-        self.summary = f"{where} has {many(len(self.problems), 'error')}; nothing was sent"
+        self.summary = f"{where} has {many(len(self.problems), self._kind)}; nothing was sent"
         super().__init__(f"{self.summary}: {'; '.join(map(str, self.problems[:3]))}")
 
 
+class DoubtfulChangesError(ChangesError):
+    """Values of changes that are more likely mistakes than meant, and were not confirmed."""
+
+    _kind = "doubtful value"
+
+
+def host_of(url: ShortUrl) -> str:
+    """Return the domain of a link, empty if its short URL cannot be read."""
+    return (url.short_url or "").rpartition("://")[2].partition("/")[0].lower()
+
+
 class LinkIndex:
-    """The links of an account, by slashtag and by id, and the names of its tags."""
+    """The links of an account, by slashtag, id and short URL, and the names of its tags."""
 
     def __init__(self, urls: Iterable[ShortUrl] = (), tags: Mapping[int, str] | None = None) -> None:
         self.tags = tags or {}
         self.by_key: dict[str | int, list[ShortUrl]] = {}
+        self.by_address: dict[tuple[str, str], ShortUrl] = {}
         for url in urls:
             self.by_key[url.id] = [url]
             if url.slashtag is not None:
                 self.by_key.setdefault(url.slashtag, []).append(url)
+                self.by_address[host_of(url), url.slashtag] = url
 
     def find(self, key: str | int) -> ShortUrl:
         """Return the link with a slashtag or an id; raises InvalidRequestError if there is not just one."""
@@ -77,6 +87,9 @@ class ChangeRow(Struct, frozen=True):
     change: Change
     edited: Mapping[str, str] | None = None
 
+    def __repr__(self) -> str:
+        return f"ChangeRow({self.line}, {self.change!r})"  # cells may have a password
+
 
 class Sheet(Struct, frozen=True):
     """File of changes: the cells of its rows by column, and whether they are those of a listing.
@@ -88,6 +101,14 @@ class Sheet(Struct, frozen=True):
     where: str
     is_listing: bool
     rows: list[tuple[int, dict[str, str]]]
+
+    def __repr__(self) -> str:
+        return f"Sheet({self.where!r}, {many(len(self.rows), 'row')})"  # cells may have a password
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether rows must not overwrite what was changed since they were listed."""
+        return self.is_listing and any(cells.get("updated_at") for _, cells in self.rows)
 
     def changes(self, links: LinkIndex) -> list[ChangeRow]:
         """Return its changes, of a listing the rows that differ from their link, found by id.
@@ -168,8 +189,9 @@ def _edited(cells: Mapping[str, str], links: LinkIndex) -> dict[str, str]:
     changed = ", ".join(name for name in given if name in present)
     if is_old and changed:
         wrong.append(
-            f"updated_at is {listed_at!r} and not that of the link, so {changed} may be of somebody else: "
-            "list it again, or leave out the column updated_at to send the row all the same"
+            f"updated_at is {listed_at!r}, and that of the link {str(url.updated_at)!r}: since it was listed "
+            f"{changed} may have been changed; list the links again, or leave out the column updated_at to "
+            "send the row all the same"
         )
     if wrong:
         raise InvalidRequestError("; ".join(wrong))
@@ -186,106 +208,7 @@ def _change(cells: Mapping[str, str]) -> Change:
 
 
 def _number(name: str, cell: str) -> int:
-    """Return a cell as a whole number; every one of so many digits fits into 64 bits."""
-    if not (cell.isascii() and cell.isdecimal() and len(cell) <= 18):
+    """Return a cell as a whole number, as long as a slashtag may be."""
+    if not (cell.isascii() and cell.isdecimal() and len(cell) <= MAX_SLASHTAG):
         raise InvalidRequestError(f"{name} must be a number, not {cell!r}")
     return int(cell)
-
-
-class Difference(Struct, frozen=True):
-    """Member of a link that a change alters, or may alter if `now` is "?", as the listing lacks it."""
-
-    line: int
-    key: str | int
-    member: str
-    now: str
-    new: str
-
-
-class PlannedRow(Struct, frozen=True, kw_only=True):
-    """Change by id, with its link and what is known of it.
-
-    `sent` is its outcome "sent", which identifies it in the file of outcomes; `url` is None where there is
-    not just one link, as its only difference says. `is_done`: an earlier run did it, or sent it and the link
-    is as it wants it. `is_unknown`: an earlier run sent it without getting an answer.
-    """
-
-    change: Change
-    sent: RowOutcome
-    url: ShortUrl | None
-    differences: tuple[Difference, ...]
-    is_done: bool
-    is_unknown: bool
-
-
-async def plan(
-    session: AsyncSession, changes: Sheet | list[ChangeRow], file: OutcomeFile, progress: Progress | None
-) -> list[PlannedRow]:
-    """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
-
-    A preview and an update plan alike.
-    """
-    names = await names_of_tags(session) if isinstance(changes, Sheet) else {}
-    links = LinkIndex(await session.urls.list(progress=progress, anew=True).to_list(), names)
-    if isinstance(changes, Sheet):
-        changes = changes.changes(links)
-    rows = [_row(row, links, file) for row in changes]
-    line_of: dict[int | None, int] = {}
-    if problems := [
-        Problem(sent.line, f"{sent.key!r}: it is the link of line {line_of[sent.id]}")
-        for sent in (row.sent for row in rows if row.url is not None)
-        if line_of.setdefault(sent.id, sent.line) != sent.line
-    ]:
-        raise ChangesError("the list of changes", problems)
-    return rows
-
-
-def _row(row: ChangeRow, links: LinkIndex, file: OutcomeFile) -> PlannedRow:
-    change, url = row.change, None
-    fingerprint = file.digest(row.edited or astuple(change))
-    sent = RowOutcome(line=row.line, key=change.key, status="sent", fingerprint=fingerprint)
-    # What was never sent has to be done, as what has failed.
-    last = file.last_outcome.get(fingerprint, replace(sent, status="failed"))
-    # The slashtag may have been changed since, also by this change.
-    known = last.id if last.status != "failed" and last.id in links.by_key else None
-    try:
-        url = links.find(known or change.key)
-        differences = tuple(_differences(row.line, change, url))
-        change = replace(change, key=url.id)
-    except InvalidRequestError as error:
-        differences = (Difference(row.line, change.key, "", str(error), ""),)
-    is_latest = file.last_sent.get(last.id) == fingerprint
-    if row.edited:
-        # The present values decide, of those that a listing shows.
-        is_latest = is_latest and all(each.member in ("password", "domain_id") for each in differences)
-    is_unknown = last.status in UNANSWERED
-    return PlannedRow(
-        change=change,
-        sent=replace(sent, id=url and url.id),
-        url=url,
-        differences=differences,
-        is_done=not differences if is_unknown else last.status == "done" and (is_latest or not differences),
-        is_unknown=is_unknown,
-    )
-
-
-def completed(change: Change, url: ShortUrl) -> Change:
-    """Return the change with the link's present destination and redirect code if it gives none.
-
-    Not with values that cannot be sent.
-    """
-    for name in ("destination", "redirect_code"):
-        whole = replace(change, **{name: getattr(change, name) or getattr(url, name)})
-        if not any(find_problems([(0, whole)], "line")):
-            change = whole
-    return change
-
-
-def _differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:
-    """Yield what a change alters of a link, or may alter."""
-    listed = url.to_dict()
-    for name in change.__struct_fields__[1:]:
-        new, now = getattr(change, name), listed.get(name, "?")
-        if new is not None and (name not in listed or new != now):
-            shown = "***" if name == "password" else str(new)
-            yield Difference(line, change.key, name, "" if now is None else str(now), shown)

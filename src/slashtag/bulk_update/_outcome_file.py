@@ -1,4 +1,13 @@
-"""The file of the outcomes of changes, so that a rerun sends only the remaining ones."""
+"""The file of the outcomes of changes, so that a rerun sends only the remaining ones.
+
+What a crash leaves of a change, by its last line, which is there whatever became of the process:
+
+    none          nothing was sent
+    "announced"   durable; nothing was sent, unless the machine was restarted since: then lines that were not
+                  durable may be lost, so it may have been sent
+    "sent"        written just before the request was handed to a connection: it may have been done
+    "done", "failed", "unknown"   what the service answered, or that its answer was lost
+"""
 
 import asyncio
 import errno
@@ -13,22 +22,27 @@ from secrets import token_hex
 from typing import Literal, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from .. import AsyncSession, ExportError
-from .._internal import FileLock, account_key, in_thread, sync_folder
+from .._internal import FileLock, account_key, boot_id, in_thread, sync_folder
 
-Status = Literal["sent", "done", "failed", "unknown"]
-#: Statuses of a change that may have been done.
-UNANSWERED = ("sent", "unknown")
+Status = Literal["announced", "sent", "done", "failed", "unknown"]
+#: Statuses of a change that may have been done; an "announced" one is listed only if it may have been sent.
+UNANSWERED = ("announced", "sent", "unknown")
+#: Version of the lines that are written. In version 1 a line has a fingerprint instead of `members`, and
+#: "sent" means announced.
+VERSION = 2
 
 
-class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class RowOutcome(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Outcome of one change: a line of the file of outcomes.
 
-    "sent": about to be sent, not yet answered; "done": the service changed `rows_updated` rows; "failed": not
-    done because of `error`; "unknown": the answer was lost, so it may have been done. `id` is that of the
-    link, None if there is not just one. `fingerprint` is a keyed hash of the change, `at` the time of the
-    line.
+    "announced": about to be sent; "sent": handed to a connection, not yet answered; "done": the service
+    changed `rows_updated` rows; "failed": not done because of `error`; "unknown": the answer was lost, so it
+    may have been done. `id` is that of the link, None if there is not just one. `members` has a keyed hash of
+    each value that the change gives, by the name of its member; `at` is the time of the line. `fingerprint`
+    is a keyed hash of a whole row, which stands for `members` in files of version 1.
     """
 
     line: int
@@ -37,8 +51,26 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     rows_updated: int | None = None
     error: str | None = None
     id: int | None = None
-    fingerprint: str
+    members: dict[str, str] = {}
+    fingerprint: str | msgspec.UnsetType = msgspec.UNSET
     at: str = ""
+
+
+class Heading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """First line of the file, and of the lines after it where `version` or `boot` changes.
+
+    `account` is that of the file, as a hash with the `salt`; the first line alone has it. `boot` names the
+    time since the machine was started.
+    """
+
+    salt: str | None = None
+    account: str | None = None
+    version: int = 1
+    boot: str | None = None
+
+
+_decode_outcome = msgspec.json.Decoder(RowOutcome).decode
+_decode_heading = msgspec.json.Decoder(Heading).decode
 
 
 class OutcomeFile:
@@ -46,9 +78,9 @@ class OutcomeFile:
 
     Bound to service and apikey, and not to the apisecret, which may be replaced: nothing that was done is
     then done again. Its hashes are keyed, so that nobody without the apikey can try passwords on them.
-    Raises ExportError unless it is a file of outcomes of this account, or missing; if another run has it
-    open, and on a full disk. After such an error nothing more is written: lines may be lost, or one cut,
-    which the next run removes.
+    Raises ExportError unless it is a file of outcomes of this account, or missing; if a later version wrote
+    it; if another run has it open, and on a full disk. After such an error nothing more is written: lines may
+    be lost, or one cut, which the next run removes.
     """
 
     def __init__(self, path: Path, session: AsyncSession) -> None:
@@ -57,6 +89,8 @@ class OutcomeFile:
         self._written = self._durable = 0
         self._failure: OSError | None = None
         self._flushing = asyncio.Lock()
+        #: Changes that are announced and not sent, by their lines.
+        self._waiting: dict[int, RowOutcome] = {}
 
     def read(self) -> Self:
         """Read what earlier runs left."""
@@ -66,31 +100,65 @@ class OutcomeFile:
         *lines, torn = content.split(b"\n")
         #: Length of the whole lines.
         self._length = len(content) - len(torn)
-        #: Last outcome of each change, by its fingerprint, and the fingerprint of the last change of a link.
-        self.last_outcome: dict[str, RowOutcome] = {}
-        self.last_sent: dict[int | None, str] = {}
+        #: Last change of a link that was done or may have been, by the id and by the slashtag that named it.
+        self.last: dict[int | str, RowOutcome] = {}
+        #: What that was before the change that is not answered yet.
+        self._before: dict[int | str, RowOutcome | None] = {}
+        boot = boot_id()
         try:
             # So the first line begins.
             if not lines and not b'{"salt":'.startswith(torn[:8]):
                 raise msgspec.DecodeError
-            header = msgspec.json.decode(lines[0], type=dict[str, str]) if lines else {"salt": token_hex(16)}
-            for entry in map(msgspec.json.Decoder(RowOutcome).decode, lines[1:]):
-                self.last_outcome[entry.fingerprint] = entry
-                # Not for "unknown": rows that are only held back have it too.
-                if entry.status == "sent":
-                    self.last_sent[entry.id] = entry.fingerprint
-            key = account_key(self._session, header["salt"])
-        except (msgspec.DecodeError, KeyError):
-            raise ExportError(f"{self._path} does not hold outcomes; choose another file") from None
-        self._key = key[32:]
-        #: First line: the account, as a hash with a salt of this file.
-        self._header = {"salt": header["salt"], "account": key[:32].hex()}
-        if lines and header != self._header:
+            first = heading = _decode_heading(lines[0]) if lines else Heading(salt=token_hex(16))
+            for line in lines:
+                if line is lines[0] or line.startswith(b'{"version":'):
+                    heading = _decode_heading(line)
+                    if heading.version > VERSION:
+                        raise ExportError(
+                            f"{self._path} was written by a later version of slashtag, in format "
+                            f"{heading.version}; this one knows {VERSION}: install the later one, or choose "
+                            "another file"
+                        )
+                else:
+                    self._take(_decode_outcome(line), was_lost=boot is None or heading.boot != boot)
+            if first.salt is None:
+                raise msgspec.DecodeError
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            told = "is no file of outcomes, or was edited: what was done is not known without it"
+            raise ExportError(f"{self._path} {told}") from None
+        key = account_key(self._session, first.salt)
+        self._key, account = key[32:], key[:32].hex()
+        if lines and first.account != account:
             raise ExportError(
                 f"{self._path} is of another service or apikey; give another file for the outcomes. If the "
                 "account is the same, look first what would still change: what was done is not known there"
             )
+        if not lines:
+            self._heading: Heading | None = Heading(
+                salt=first.salt, account=account, version=VERSION, boot=boot
+            )
+        else:
+            is_same = (heading.version, heading.boot) == (VERSION, boot)
+            self._heading = None if is_same else Heading(version=VERSION, boot=boot)
         return self
+
+    def _take(self, entry: RowOutcome, *, was_lost: bool) -> None:
+        """Take an earlier line; `was_lost`: lines after it that were not durable may be lost."""
+        if entry.status == "announced" and not was_lost:
+            return
+        for name in {entry.key, entry.key if entry.id is None else entry.id}:
+            if entry.status in ("announced", "sent"):
+                self._before.setdefault(name, self.last.get(name))
+                self.last[name] = entry
+            elif entry.status != "failed":
+                self._before.pop(name, None)
+                self.last[name] = entry
+            elif name in self._before:
+                # It was not done, so what was before it still holds.
+                before = self._before.pop(name)
+                self.last.pop(name)
+                if before is not None:
+                    self.last[name] = before
 
     def digest(self, what: object) -> str:
         """Return the keyed hash of a JSON value."""
@@ -109,17 +177,17 @@ class OutcomeFile:
                 path.chmod(0o600)
                 sync_folder(path.parent)
             self._file.truncate(self._length)
-            if not self._length:
-                self._write(self._header)
+            if self._heading is not None:
+                self._write(self._heading)
             self._opened = opened.pop_all()
         return self
 
     def append(self, entry: RowOutcome) -> None:
         """Append an outcome; it is durable after the next `announce`, or when the file is closed."""
-        self._write(msgspec.structs.replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds")))
+        self._write(replace(entry, at=datetime.now(UTC).isoformat(timespec="seconds")))
         self._written += 1
 
-    def _write(self, entry: RowOutcome | dict[str, str]) -> None:
+    def _write(self, entry: RowOutcome | Heading) -> None:
         line = msgspec.json.encode(entry) + b"\n"
         with self._final_errors():
             if self._file.write(line) < len(line):
@@ -135,31 +203,35 @@ class OutcomeFile:
         except OSError as error:
             self._failure = error
             raise ExportError(f"{self._path} cannot be written: {error.strerror}") from None
+        except ValueError:
+            raise ExportError(f"{str(self._path)!r} cannot be the name of a file") from None
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine.
 
-        If cancelled, the change is recorded as not sent.
+        If it is not sent, it is recorded as such when the file is closed.
         """
-        self.append(entry)
+        self.append(replace(entry, status="announced"))
+        self._waiting[entry.line] = entry
         mine = self._written
-        try:
-            # Changes that are announced during a flush share the next one.
-            async with self._flushing:
-                if self._durable < mine:
-                    written = self._written
-                    with self._final_errors():
-                        await in_thread(partial(os.fsync, self._file.fileno()))
-                    self._durable = written
-        except asyncio.CancelledError:
-            before = self.last_outcome.get(entry.fingerprint)
-            status: Status = "unknown" if before and before.status in UNANSWERED else "failed"
-            with suppress(ExportError):
-                self.append(msgspec.structs.replace(entry, status=status, error="not sent"))
-            raise
+        # Changes that are announced during a flush share the next one.
+        async with self._flushing:
+            if self._durable < mine:
+                written = self._written
+                with self._final_errors():
+                    await in_thread(partial(os.fsync, self._file.fileno()))
+                self._durable = written
+
+    def mark_sent(self, entry: RowOutcome) -> None:
+        """Record that a change is sent from now on."""
+        self.append(replace(entry, status="sent"))
+        del self._waiting[entry.line]
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with self._opened:
+            with suppress(ExportError):
+                for entry in self._waiting.values():
+                    self.append(replace(entry, status="failed", error="not sent"))
             if error is None and self._failure is None:
                 with self._final_errors():
                     os.fsync(self._file.fileno())

@@ -1,8 +1,9 @@
 """Concurrent changes, each recorded before it is sent and once its outcome is known."""
 
+import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import count
@@ -12,14 +13,27 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import AsyncSession, AuthenticationError, Change, Progress, ShortUrl
-from .._internal import in_thread
-from ..export import URLS, Table, open_table
-from ._changes import ChangeRow, Difference, LinkIndex, PlannedRow, checked, completed, plan, read_sheet
+from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, ShortUrl
+from .._internal import check_callback, check_local_path, in_thread
+from ..export import URLS
+from ..tables import Table, open_table
+from ._changes import (
+    ChangeRow,
+    ChangesError,
+    DoubtfulChangesError,
+    LinkIndex,
+    Problem,
+    Sheet,
+    checked,
+    read_sheet,
+)
 from ._outcome_file import OutcomeFile, RowOutcome, Status
+from ._plan import Difference, PlannedRow, completed, plan
 
 _SENT_BEFORE = "an earlier run sent it without an answer, and the link is not known to be so: look at it"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
+#: Is called with what is doubtful, and returns whether to send it.
+Confirm = Callable[[Sequence[Problem]], bool]
 #: A listing of links as they were, by which an update restores them.
 _UNDO = ("id", "slashtag", "destination", "redirect_code", "created_at")
 
@@ -38,7 +52,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
     A row that names no link, or several, has one difference without a member, whose `now` says so. `changed`,
     `unchanged` and `missing` count rows, `skipped` those done before, `unknown` those of the others that an
-    earlier run sent without getting an answer.
+    earlier run sent without getting an answer. `doubts`: values that have to be confirmed.
     """
 
     differences: tuple[Difference, ...]
@@ -47,6 +61,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     missing: int
     skipped: int
     unknown: int
+    doubts: tuple[Problem, ...] = ()
 
 
 class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpdate"]):
@@ -59,19 +74,24 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
 
     All links are listed first, and each change is sent by id. Rows that name no link, or several, fail. Rows
     that are "done" in the file of outcomes are skipped, but for rows of an edited listing that differ from
-    their link; those that an earlier run sent without getting an answer are done if the link is as they want
-    it, and otherwise "unknown" and not sent. `repeat_lost` sends the latter again, and those whose answer is
-    lost in this run. `keep` sends a link's present destination and redirect code if a change gives none,
-    since it is undocumented whether the service resets omitted members; rows of an edited listing always do.
-    Password and domain are not in the listing.
+    their link. A link whose last change there has no answer is not changed, whatever its row is now: the row
+    is "unknown", unless the link shows that the change was done. `repeat_lost` sends such rows, and repeats
+    those whose answer is lost in this run. `keep` sends a link's present destination and redirect code if a
+    change gives none, since it is undocumented whether the service resets omitted members; rows of an edited
+    listing always do. Password and domain are not in the listing.
+
+    `confirm` is called with what is doubtful, as a scheme that no browser knows, and returns whether to send
+    it; True sends it, by default it is an error.
 
     Before the first change is sent, `undo_path` gets the links that are changed as they were: a listing,
     from which another update restores them, but for password and domain. `progress` is called with (links
-    read, None), then with (rows done, total). Use it with `async with`, or leave it early with `aclose()`.
+    read, None), then with (rows done, total). Use it with `async with`, or leave it early with `aclose()`. A
+    cancelled `anext`, as by a timeout, loses nothing.
 
-    Raises ChangesError and InvalidRequestError before anything is sent, ExportError if the file of outcomes
-    cannot be written, is of another apikey or service, or another run has it open, and errors of wrong
-    credentials. See docs/service.md, Update a short URL.
+    Raises ChangesError and InvalidRequestError before anything is sent, as for a new slashtag that another
+    link on the domain has; UnexpectedResponseError for a listing that is older than the `updated_at` of rows
+    allows; ExportError if the file of outcomes cannot be written, is of another apikey or service, or another
+    run has it open; and errors of wrong credentials. See docs/service.md, Update a short URL.
     """
 
     def __init__(
@@ -82,27 +102,37 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         outcomes: str | os.PathLike[str] | None = None,
         keep: bool = False,
         repeat_lost: bool = False,
+        confirm: Confirm | bool = False,
         progress: Progress | None = None,
     ) -> None:
+        if not isinstance(confirm, bool):
+            check_callback("confirm", confirm)
         self._session = session
         if isinstance(changes, str | os.PathLike):
-            sheet = read_sheet(changes)
+            try:
+                self._given = _read_changes(changes)
+            except InvalidRequestError as error:
+                raise error.with_traceback(None) from None  # the frames below have passwords of links
             # Rows of a listing are compared with the links first; they have destination and redirect code.
-            keep = keep or sheet.is_listing
-            self._given = sheet if sheet.is_listing else sheet.changes(LinkIndex())
-            outcomes = outcomes or Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
+            keep = keep or isinstance(self._given, Sheet)
+            outcomes = outcomes or _beside(Path(changes))
         elif outcomes is None:
             raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
         else:
             self._given = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
+        check_local_path(outcomes)
         self.path = Path(outcomes)
         #: The file of the links as they were; None if no change was left to send.
         self.undo_path: Path | None = None
         self._keep = keep
         self._repeat_lost = repeat_lost
+        self._confirm = confirm
         self._progress = progress
         self._counts: Counter[str] = Counter()
         self._results = self._run()
+        #: The next outcome, which a cancelled `anext` leaves to the one after it.
+        self._next: asyncio.Task[RowOutcome | None] | None = None
+        self._awaited = False
 
     @property
     def summary(self) -> BulkSummary:
@@ -114,8 +144,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
 
         A row that is `missing` would fail. See docs/service.md, List short URLs.
         """
-        file = OutcomeFile(self.path, self._session).read()
-        rows = await plan(self._session, self._given, file, self._progress)
+        rows = await self._plan(OutcomeFile(self.path, self._session).read())
         left = [row for row in rows if not row.is_done]
         missing = sum(row.url is None for row in left)
         changed = sum(bool(row.differences) for row in left) - missing
@@ -125,19 +154,42 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
             unchanged=len(left) - changed - missing,
             missing=missing,
             skipped=len(rows) - len(left),
-            unknown=sum(row.is_unknown for row in left),
+            unknown=sum(row.unanswered is not None for row in left),
+            doubts=tuple(self._doubts(rows)),
         )
+
+    async def _plan(self, file: OutcomeFile) -> list[PlannedRow]:
+        try:
+            return await plan(self._session, self._given, file, self._progress, repeat_lost=self._repeat_lost)
+        except ChangesError as error:
+            raise error.with_traceback(None) from None  # the frames below have passwords of links
+
+    def _doubts(self, rows: list[PlannedRow]) -> list[Problem]:
+        left = (row for row in rows if row.is_left(repeat_lost=self._repeat_lost))
+        return [doubt for row in left for doubt in row.doubts()]
+
+    async def _confirmed_plan(self, file: OutcomeFile) -> list[PlannedRow]:
+        """Return the rows once there is no doubt about them; raises DoubtfulChangesError."""
+        confirmed: set[Problem] = set()
+        while True:
+            rows = await self._plan(file)
+            doubts = [] if self._confirm is True else self._doubts(rows)
+            if confirmed.issuperset(doubts):
+                return rows
+            if isinstance(self._confirm, bool) or not self._confirm(doubts):
+                raise DoubtfulChangesError("the list of changes", doubts)
+            # Links may have been changed while somebody was asked.
+            confirmed.update(doubts)
 
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
-            rows = await plan(self._session, self._given, file, self._progress)
             todo: list[tuple[PlannedRow, ShortUrl]] = []
-            for row in rows:
+            for row in await self._confirmed_plan(file):
+                if row.found_done is not None:
+                    file.append(replace(row.found_done, status="done"))
                 if row.is_done:
                     self._counts["skipped"] += 1
-                    if row.is_unknown:
-                        file.append(replace(row.sent, status="done"))
-                elif row.is_unknown and not self._repeat_lost:
+                elif row.unanswered is not None and not self._repeat_lost:
                     yield self._record(file, row, "unknown", _SENT_BEFORE)
                 elif row.url is None:
                     yield self._record(file, row, "failed", row.differences[0].now)
@@ -147,23 +199,25 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
                 links = [url for _, url in todo]
                 self.undo_path = await in_thread(partial(_write_links, self.path, links))
             row_of = {row.change.key: row for row, _ in todo}
+            recorded: dict[str | int, RowOutcome] = {}
+
+            def record(outcome: Outcome) -> None:
+                row, error = row_of[outcome.change.key], str(outcome.error or "")
+                recorded[row.change.key] = self._record(
+                    file, row, outcome.status, error, outcome.rows_updated
+                )
+
             updates = self._session.urls.update_many(
                 [completed(row.change, url) if self._keep else row.change for row, url in todo],
                 repeat_lost=self._repeat_lost,
                 before=lambda change: file.announce(row_of[change.key].sent),
+                on_send=lambda change: file.mark_sent(row_of[change.key].sent),
+                after=record,
                 progress=self._progress,
             )
-            try:
-                async with updates:
-                    async for outcome in updates:
-                        row, error = row_of[outcome.change.key], str(outcome.error or "")
-                        yield self._record(file, row, outcome.status, error, outcome.rows_updated)
-            except AuthenticationError as error:
-                # The change that was answered with this error was not done.
-                for row, _ in todo:
-                    if row.change.call().path == error.path:
-                        self._record(file, row, "failed", str(error))
-                raise
+            async with updates:
+                async for outcome in updates:
+                    yield recorded.pop(outcome.change.key)
 
     def _record(
         self,
@@ -173,23 +227,58 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         error: str = "",
         rows_updated: int | None = None,
     ) -> RowOutcome:
-        if status == "failed" and row.is_unknown:
-            # Not done this time, but the earlier run may have done it.
-            status, error = "unknown", f"{_SENT_AGAIN}{error}"
-        outcome = replace(row.sent, status=status, error=error or None, rows_updated=rows_updated)
+        sent, earlier = row.sent, row.unanswered
+        if earlier is not None and (status == "failed" or error == _SENT_BEFORE):
+            # Not done this time, so what may have been done is still what the earlier run sent.
+            sent = replace(sent, id=earlier.id, members=earlier.members, fingerprint=earlier.fingerprint)
+            error = f"{_SENT_AGAIN}{error}" if status == "failed" else error
+            status = "unknown"
+        outcome = replace(sent, status=status, error=error or None, rows_updated=rows_updated)
         file.append(outcome)
         self._counts[status] += 1
         return outcome
 
     async def __anext__(self) -> RowOutcome:
-        return await anext(self._results)
+        if self._awaited:
+            raise RuntimeError("another task is already waiting for the next outcome")
+        if self._next is None:
+            self._next = asyncio.ensure_future(anext(self._results, None))
+        self._awaited = True
+        try:
+            # Not awaited directly: a cancelled caller may continue, so the update goes on.
+            await asyncio.wait((self._next,))
+        finally:
+            self._awaited = False
+        task, self._next = self._next, None
+        if (outcome := task.result()) is None:
+            raise StopAsyncIteration
+        return outcome
 
     async def aclose(self) -> None:
         """Cancel what is under way and close the file of outcomes; safe to repeat."""
+        if self._next is not None:
+            task, self._next = self._next, None
+            task.cancel()
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.exception()
         await self._results.aclose()
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _read_changes(path: str | os.PathLike[str]) -> Sheet | list[ChangeRow]:
+    sheet = read_sheet(path)
+    return sheet if sheet.is_listing else sheet.changes(LinkIndex())
+
+
+def _beside(path: Path) -> Path:
+    """Return where the outcomes of a file of changes are recorded; raises InvalidRequestError for a pipe."""
+    if not path.is_file():
+        told = "is no regular file, beside which outcomes can be recorded"
+        raise InvalidRequestError(f"{path} {told}: save the changes as one")
+    return path.with_name(f"{path.stem}.results.jsonl")
 
 
 def _write_links(outcomes: Path, links: list[ShortUrl]) -> Path:

@@ -97,13 +97,15 @@ def run() -> int:
         code = end.code if isinstance(end.code, int) else 1
     except Exception as error:
         code = _report(error)
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        if code != 1:
-            code = _report(error)
-        # Python flushes once more at its end, and would print a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            # What cannot be told on stderr changes nothing.
+            if stream is sys.stdout and code != 1:
+                code = _report(error)
+            # Python flushes once more at its end, and would print a traceback or change the exit code.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 

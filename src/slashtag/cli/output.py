@@ -1,14 +1,16 @@
 """Rows of commands, on stdout or in a file, and tables and bar charts that fit a terminal."""
 
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from stat import S_ISREG
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -20,7 +22,7 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
-from ..export import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
+from ..tables import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
 from .stderr import one_line
 
 _option = partial(Option, rich_help_panel="The output")
@@ -46,8 +48,12 @@ class OutputOptions:
     )
 
     def __post_init__(self) -> None:
-        """Report whatever is wrong with the file before anything is sent."""
+        """Report whatever is wrong with the file, or with stdout, before anything is sent."""
         if self.file is None:
+            try:
+                os.write(1, b"")
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, "stdout") from None
             self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
         elif self.form is not None:
             raise InvalidRequestError("--format is for stdout; the name of a file says its format")
@@ -55,8 +61,16 @@ class OutputOptions:
             check_table_path(self.file)
 
     @contextmanager
-    def writer(self, table: Table, widths: Mapping[str, int] | None = None) -> Generator[Writer, None, None]:
-        """Open the file or stdout for rows; a table on stdout is drawn at the end, see `draw_rows`."""
+    def writer(
+        self,
+        table: Table,
+        widths: Mapping[str, int] | None = None,
+        before: Callable[[], object] | None = None,
+    ) -> Generator[Writer, None, None]:
+        """Open the file or stdout for rows; a table on stdout is drawn at the end, see `draw_rows`.
+
+        `before` is called before rows come to stdout, if a terminal may show them: it ends progress there.
+        """
         if self.file is not None:
             with open_table(self.file, table) as file:
                 yield file
@@ -64,7 +78,13 @@ class OutputOptions:
         rows: list[Row] = []
         writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
         if self.form != "table":
-            writer = open_writer(f".{self.form}", stdout(), table)
+            # Opened with the first rows: a header too is written only then.
+            opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table))
+
+            def write(rows: Iterable[Row]) -> None:
+                opened().write(rows)
+
+            writer = SimpleNamespace(write=write, close=lambda: opened().close())
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.
@@ -76,19 +96,27 @@ class OutputOptions:
             writer.write(rows)
 
 
-def stdout() -> Any:
+def stdout(before: Callable[[], object] | None) -> Any:
     """Return stdout as a binary file that is safe to write data of the service to, as whole lines of UTF-8.
 
     On a terminal, which a destination of a link could steer, JSON's escapes stand for what cannot be printed.
+    `before` is called before data is written, unless that goes to a regular file: what reads a pipe may show
+    it on the terminal.
     """
-    file = sys.stdout.buffer
+    file, is_terminal = sys.stdout.buffer, sys.stdout.isatty()
+    if before is None or S_ISREG(os.fstat(1).st_mode):
+        before = bool  # does nothing
 
     def write(data: bytes) -> None:
-        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
-        # JSON leaves DEL as it is.
-        file.write(text.replace("\x7f", r"\u007f").encode())
+        if data:
+            before()
+        if is_terminal:
+            text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
+            # JSON leaves DEL as it is.
+            data = text.replace("\x7f", r"\u007f").encode()
+        file.write(data)
 
-    return SimpleNamespace(write=write) if sys.stdout.isatty() else file
+    return SimpleNamespace(write=write)
 
 
 def _new_drawing() -> RichTable:

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+import re
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from errno import EADDRINUSE
 from functools import partial, wraps
 from importlib import import_module
@@ -18,7 +19,6 @@ from types import FrameType
 from typing import Any
 
 import typer
-from msgspec.structs import asdict
 
 from .. import (
     APIError,
@@ -34,7 +34,7 @@ from .. import (
     TransportError,
     UnknownTagError,
 )
-from .._internal import keep_rate, many
+from .._internal import MOST_BEHIND, check_local_path, keep_rate, many
 from .service import Login, SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
@@ -44,6 +44,9 @@ MAX_FAILURES = typer.Option(100, min=0, metavar="N", help="Stop if more requests
 GO_ON = "run the same command again to go on"
 #: Signals at which a command ends as at Ctrl-C; Windows has one of them.
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+#: User and password in a URL that was given for a file.
+_USERINFO = re.compile(r"://.*@")
 
 #: What to do, by the name of an error or of what it derives from.
 _ADVICE = {
@@ -87,8 +90,11 @@ class Run:
 
         `options` are those of AsyncSession.
         """
-        named = asdict(credentials or find_credentials(self.options))
-        session = keep_rate(AsyncSession(**named, **self.options.of_session(), **options))
+        # Not in a variable, which a traceback may show.
+        session = AsyncSession(
+            **asdict(credentials or find_credentials(self.options)), **self.options.of_session(), **options
+        )
+        keep_rate(session)
         self.follow(lambda: session.metrics)
         return session
 
@@ -118,6 +124,10 @@ class Run:
     def bars(self) -> AbstractContextManager[StartBar]:
         """Show progress and waits in a `with` block, whose value is called to start a bar."""
         return self._watch.bars()
+
+    def end_bars(self) -> None:
+        """Remove the progress that is shown, before rows are."""
+        self._watch.end_bars()
 
     def say(self, text: str, *, dated: bool = False) -> None:
         """Print one line on stderr, unless --quiet."""
@@ -162,6 +172,24 @@ class Run:
             self.mark_incomplete()
             self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
 
+    def confirm(self, doubts: Iterable[object]) -> bool:
+        """Print what is doubtful, and ask on the terminal whether to send it; False where there is none."""
+        if not sys.stdin.isatty():
+            return False
+        display = self._watch.display
+        if is_drawn := display.live.is_started:
+            display.stop()
+        for doubt in doubts:
+            self.lines.print(str(doubt))
+        # Of asyncio's handler only a second Ctrl-C would end the question.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return typer.confirm("Send it all the same?", err=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            if is_drawn:
+                display.start()
+
     def resumes_from(self, path: Path) -> None:
         """Set what the same command goes on from, if it is there when this run ends early."""
         self._resumes_from = path
@@ -197,6 +225,9 @@ class Run:
                 answers = f"{many(inconsistent, 'answer')} of the service"
                 text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
                 self.warn(text, "inconsistent: ")
+            if self._counted("clock_behind") > MOST_BEHIND:
+                # The library has logged it.
+                self.mark_incomplete()
             if self.failures:
                 text = f"left out: {many(self.failures, 'request')} that failed"
                 self.say(f"{text}; run the same command again to request them again")
@@ -247,7 +278,7 @@ def describe(error: Exception) -> tuple[str, int]:
         # Typer asks pydantic where that is installed, which names the kind of the error first.
         text = format_message().replace("Value error, ", "").rstrip(".")
         command = getattr(getattr(error, "ctx", None), "command_path", "slashtag")
-        return f"{text}; see `{command} --help`", 2
+        return _USERINFO.sub("://***@", f"{text}; see `{command} --help`"), 2
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
         if isinstance(error, NotFoundError) and error.method == "PUT":
@@ -297,6 +328,9 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             defaults: list[Any] = [each.default for each in fields(SessionOptions)]
             run = Run(SessionOptions(*(option.default for option in defaults)))
         with run.running():
+            for value in given.values():
+                if isinstance(value, Path):
+                    check_local_path(value)
             for name, group in groups.items():
                 given[name] = run if group is SessionOptions else make(group)
             if (work := function(**given)) is not None:

@@ -1,7 +1,6 @@
 """The options that say which days and links a command is about."""
 
-import csv
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
@@ -12,12 +11,15 @@ from typer import Argument, Option
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
 from .._internal import check_slashtag, did_you_mean, optional
+from .._shared_slashtags import Links
+from ..export import NAMED_URLS
+from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
 
 TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
 _option = partial(Option, rich_help_panel="Which links (one of these)")
-#: So many slashtags are looked up in the account by default, and so many unknown ones are asked about.
-CHECKED, ASKED = 1_000, 3
+#: So many unknown slashtags are asked about: did you mean another?
+ASKED = 3
 
 
 class ResolvedPeriod(NamedTuple):
@@ -65,18 +67,26 @@ def _text(start: date, end: date) -> str:
     return " to ".join(dict.fromkeys(texts))
 
 
-class Selected(NamedTuple):
-    """Links by slashtag, or by tag; where both are None, all links of the account."""
+class GivenKey(NamedTuple):
+    """Slashtag or short URL as given, and the id of its link where a file has it beside."""
 
-    keys: list[str] | None = None
+    key: str
+    id: int | None = None
+
+
+class Selected(NamedTuple):
+    """Links, or slashtags that were not looked up, or tags; where both are None, all links of the account."""
+
+    keys: list[str | ShortUrl] | None = None
     tags: list[str] | None = None
 
 
 def note_of_shared(count: int) -> str:
     """Return the note on slashtags of selected links that other links have too."""
     return (
-        f"slashtags that several links share: {count:,}; the service counts clicks by slashtag, "
-        "so the rows hold those of all these links, on whatever domain and selected or not"
+        f"slashtags that several links share: {count:,}; the service counts clicks by slashtag, so the rows "
+        "hold those of all selected links that have it; a slashtag that links without the tag have too gets "
+        "what the total of the tag leaves for it"
     )
 
 
@@ -86,18 +96,20 @@ class SelectionOptions:
 
     default_is_all: ClassVar = False
     keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
-    keys_file: typer.FileText | None = _option(
+    keys_file: typer.FileBinaryRead | None = _option(
         None,
         metavar="FILE",
         lazy=False,
-        encoding="utf-8-sig",
-        help="Slashtags from a file, one a line, or a CSV file with that column; - reads stdin.",
+        help="Slashtags from a file, one a line, or a table with that column; - reads stdin.",
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
     all_links: bool = _option(False, "--all", help="Every link of the account.")
     no_check: bool = _option(
-        False, "--no-check", help=f"Do not look up slashtags in the account; over {CHECKED:,} never are."
+        False,
+        "--no-check",
+        help="Do not look up slashtags in the account; then a continued export does not notice those that "
+        "other links got.",
     )
 
     def __post_init__(self) -> None:
@@ -108,8 +120,9 @@ class SelectionOptions:
             raise InvalidRequestError(
                 f"exactly one of --keys, --keys-file, --tag and --all says which links{question}"
             )
-        #: Slashtags and short URLs as given, read and checked before anything is sent or written.
-        self.slashtags = [] if self.tag or self.all_links else self._slashtags()
+        #: What is given, read and checked before anything is sent or written; its slashtags and short URLs.
+        self.given = [] if self.tag or self.all_links else self._given()
+        self.slashtags = [each.key for each in self.given]
 
     def require_tags(self, run: Run) -> None:
         """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
@@ -119,10 +132,7 @@ class SelectionOptions:
             run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
-        """Return the links that the options select.
-
-        Slashtags are those that links have, also of short URLs; what no link has is left out.
-        """
+        """Return the links that the options select; what no link has is left out."""
         if self.tag or self.all_links:
             return Selected(tags=self.tag or None)
         keys, found, seen = self.slashtags, None, set[str]()
@@ -132,42 +142,75 @@ class SelectionOptions:
 
         if any("://" in key for key in keys):
             found = await find(session)
-        elif not self.no_check and len(keys) <= CHECKED:
+        elif not self.no_check:
+            # However many they are: a page of the listing has 500 links, a request for clicks 100 slashtags.
             found = await optional(session, "the check of slashtags", find)
         if found is None:
-            return Selected(keys)
+            return Selected([*keys])
         unknown = [key for key, link in found.items() if link is None]
         for key in unknown:
             question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
-        return Selected([link.slashtag or "" for link in found.values() if link is not None])
+        by_url = [link for key, link in found.items() if link is not None and "://" in key]
+        if by_url:
+            _warn_of_shared(run, by_url, await Links.read(session, progress=progress))
+        return Selected([link for link in found.values() if link is not None])
 
-    def _slashtags(self) -> list[str]:
+    def _given(self) -> list[GivenKey]:
         """Return what is given; raises InvalidRequestError for what statistics cannot name."""
         if self.keys_file is None:
-            where, found = "--keys", (self.keys or "").split(",")
+            where, found = "--keys", [GivenKey(key.strip()) for key in (self.keys or "").split(",")]
+            found = [each for each in found if each.key]
         else:
             where = "--keys-file"
-            try:
-                found = [line for line in self.keys_file if not line.lstrip().startswith("#")]
-            except UnicodeDecodeError:
-                raise InvalidRequestError(f"{where} is not UTF-8 text; save a workbook as .csv") from None
-        found = [key for text in found if (key := text.strip())]
-        columns = found[0].lower().split(",") if self.keys_file is not None and found else []
-        if "slashtag" in columns:
-            at, lines = columns.index("slashtag"), found[1:]
-            found = lines if len(columns) == 1 else [row[at] for row in csv.reader(lines) if row[at:]]
+            found = _keys_of(load_table(self.keys_file, where))
         if not found:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
-        for key in found:
+        for key, _ in found:
             if "://" not in key:
                 check_slashtag(key)
             elif self.no_check:
                 raise InvalidRequestError(f"{key!r} is a short URL, whose slashtag is looked up")
         return found
+
+
+def _warn_of_shared(run: Run, asked: Collection[ShortUrl], links: Links) -> None:
+    """Warn of links that were named by short URL and share their slashtag with one that was not."""
+    ids = {link.id for link in asked}
+    for link in asked:
+        others = [each for each in links.by_slashtag.get(link.slashtag or "", ()) if each.id not in ids]
+        if others:
+            named = ", ".join(each.short_url or str(each.id) for each in others)
+            run.warn(f"the clicks of {link.short_url} are counted together with those of {named}", "shared: ")
+
+
+def _keys_of(table: LoadedTable) -> list[GivenKey]:
+    """Return the slashtags of a table with that column, or of a list without a header, one a line.
+
+    Raises InvalidRequestError for other tables, and for rows of a table without a slashtag.
+    """
+    columns = table.columns
+    is_list = len(columns) == 1 and not table.is_named and columns[0] not in NAMED_URLS.names
+    if is_list:
+        table = table.as_list("slashtag")
+    elif columns and "slashtag" not in columns:
+        told = f"has no column slashtag, but {','.join(columns)!r}"
+        raise InvalidRequestError(f"{table.where} is no list, and {told}")
+    found: list[GivenKey] = []
+    for line, row in table.rows({"slashtag", "id"}):
+        key, given_id = row["slashtag"].strip(), row.get("id", "")
+        if is_list and key.startswith("#"):
+            told = "comments stand before the first slashtag only"
+            raise InvalidRequestError(f"{table.where}, line {line}: {key!r}: {told}")
+        if key:
+            is_number = given_id.isascii() and given_id.isdecimal() and len(given_id) < 20
+            found.append(GivenKey(key, int(given_id) if is_number else None))
+        elif not is_list:
+            raise InvalidRequestError(f"{table.where}, line {line}: a row without a slashtag")
+    return found
 
 
 @dataclass

@@ -6,7 +6,8 @@ Each profile has its own file.
 import os
 import re
 import stat
-from dataclasses import dataclass
+import sys
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -16,10 +17,15 @@ import typer
 from typer import Option
 
 from .. import ConfigurationError
-from .._internal import did_you_mean
-from ..export import AtomicFile
+from .._internal import did_you_mean, parse_base_url, strip_invisible
+from ..tables import AtomicFile
+
+if sys.platform != "win32":
+    import pwd
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
+#: Version of the format of a login's file. Files of version 1 may lack it.
+VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _option = partial(Option, rich_help_panel="The service")
 
@@ -62,7 +68,7 @@ class SessionOptions:
         metavar="",
         help="Log retries and throttling; -vv: every request.",
     )
-    quiet: bool = Option(False, "--quiet", "-q", help="Print nothing but errors.")
+    quiet: bool = Option(False, "--quiet", "-q", help="Print only errors and what was left out.")
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
@@ -70,7 +76,8 @@ class SessionOptions:
         return {name: getattr(self, name) for name in names}
 
 
-class Login(msgspec.Struct):
+@dataclass
+class Login:
     """Address and credentials of a session, as a file of `slashtag login` has them."""
 
     base_url: str
@@ -79,6 +86,9 @@ class Login(msgspec.Struct):
 
     def __repr__(self) -> str:
         return f"Login({self.base_url!r}, ***)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("credentials are not pickled")
 
 
 def find_credentials(options: SessionOptions) -> Login:
@@ -89,8 +99,9 @@ def find_credentials(options: SessionOptions) -> Login:
     ConfigurationError.
     """
     base_url, profile = options.base_url, options.profile
-    is_in_environment = any(map(os.environ.get, VARIABLES))
-    if profile or (not is_in_environment and path().exists()):
+    given = Login(base_url or "", *(strip_invisible(os.environ.get(name, "")) for name in VARIABLES))
+    is_in_environment = given.apikey or given.apisecret
+    if profile or (not is_in_environment and _is_saved()):
         saved = read(profile)
         if saved is None:
             raise ConfigurationError(
@@ -98,32 +109,69 @@ def find_credentials(options: SessionOptions) -> Login:
                 "`slashtag login --list` shows those there are"
             )
         is_overridden = profile and base_url == os.environ.get("SLASHTAG_BASE_URL")
-        if base_url and not is_overridden and _address(base_url) != _address(saved.base_url):
+        if base_url and not is_overridden and not _is_same_service(base_url, saved.base_url):
             raise ConfigurationError(
                 f"the saved credentials are for {saved.base_url} and are not sent elsewhere; "
                 f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
             )
         return saved
-    given = {"SLASHTAG_BASE_URL": base_url or ""} | {name: os.environ.get(name, "") for name in VARIABLES}
-    if missing := [name for name, value in given.items() if not value]:
+    is_given = {
+        "SLASHTAG_BASE_URL": bool(given.base_url),
+        VARIABLES[0]: bool(given.apikey),
+        VARIABLES[1]: bool(given.apisecret),
+    }
+    if missing := [name for name, value in is_given.items() if not value]:
         raise ConfigurationError(
             f"not set in the environment: {', '.join(missing)}; `slashtag login` saves them, "
             "--profile chooses saved ones, `slashtag sandbox` prints some to try"
         )
-    return Login(*given.values())
+    return given
 
 
-def _address(base_url: str) -> str:
-    """Return a base URL as it is compared: with or without /api/v1 it is the same."""
-    return base_url.rstrip("/").removesuffix("/api/v1").rstrip("/")
+def _is_same_service(one: str, other: str) -> bool:
+    return parse_base_url(one, allow_http=True) == parse_base_url(other, allow_http=True)
+
+
+def _folder() -> Path | None:
+    """Return the folder of the files, None if there is none for this user.
+
+    On Linux it is in XDG_CONFIG_HOME, or in .config of the home directory if that is not set, empty or
+    relative (XDG Base Directory Specification). A home directory that does not exist is not made.
+    """
+    if sys.platform in ("win32", "darwin"):
+        folder = Path(typer.get_app_dir("slashtag"))
+        return folder if folder.is_absolute() else None
+    if os.path.isabs(config := os.environ.get("XDG_CONFIG_HOME", "")):
+        return Path(config, "slashtag")
+    home = os.environ.get("HOME", "")
+    if not os.path.isabs(home):
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return None
+    return Path(home, ".config", "slashtag") if os.path.isabs(home) and os.path.isdir(home) else None
 
 
 def path(profile: str | None = None) -> Path:
-    """Return the path of the file of a profile; raises ConfigurationError for a name that is none."""
+    """Return the path of the file of a profile.
+
+    Raises ConfigurationError for a name that is none, and where the user has no folder for it.
+    """
     if profile and not _NAME.fullmatch(profile):
         raise ConfigurationError("a profile is named by up to 40 letters, digits, - and _")
     name = f"credentials-{profile}.json" if profile else "credentials.json"
-    return Path(typer.get_app_dir("slashtag")) / name
+    folder = _folder()
+    if folder is None:
+        raise ConfigurationError(
+            "there is no folder for saved credentials: set HOME to a directory that exists, or "
+            f"XDG_CONFIG_HOME to an absolute path; or use {' and '.join(VARIABLES)}"
+        )
+    return folder / name
+
+
+def _is_saved() -> bool:
+    """Return whether there are credentials without a profile."""
+    return _folder() is not None and path().exists()
 
 
 def profiles() -> list[str]:
@@ -136,15 +184,27 @@ def read(profile: str | None = None) -> Login | None:
     """Return what the file of a profile has, None if there is none; raises ConfigurationError and OSError."""
     file = path(profile)
     try:
-        mode, data = file.stat().st_mode, file.read_bytes()
+        mode = file.stat().st_mode
+        found = _decode(file.read_bytes())
     except FileNotFoundError:
         return None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
+    if isinstance(found, str):
+        raise ConfigurationError(f"{file} {found}")
+    return found
+
+
+def _decode(data: bytes) -> Login | str:
+    """Return what a file has, or what is wrong with it: an error raised here would show its variables."""
     try:
-        return msgspec.json.decode(data, type=Login)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ConfigurationError(f"{file} is damaged; run `slashtag login` again") from None
+        found = msgspec.json.decode(data, type=dict[str, Any])
+        version = msgspec.convert(found.pop("version", 1), int)
+        if version > VERSION:
+            return f"was written by a newer slashtag (format {version}): upgrade slashtag"
+        return msgspec.convert(found, Login)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "is damaged; run `slashtag login` again"
 
 
 def save(found: Login, profile: str | None = None) -> Path:
@@ -152,5 +212,5 @@ def save(found: Login, profile: str | None = None) -> Path:
     file = path(profile)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with AtomicFile(file, mode=0o600) as opened:
-        opened.write(msgspec.json.encode(found))
+        opened.write(msgspec.json.encode({"version": VERSION, **asdict(found)}))
     return file

@@ -30,15 +30,24 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
+class _Stderr(Console):
+    """Console on stderr, which goes quiet once nobody reads it; rich would end the command."""
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing from now on."""
+        self.quiet = True
+
+
 class Lines(logging.Handler):
     """Printer of lines on stderr, also of what the library logs.
 
-    Progress is drawn on the same `console`, so that lines do not run into it.
+    Progress is drawn on the same `console`, so that lines do not run into it. What cannot be written, as on a
+    full disk, is dropped: the work of a command, and its exit code, do not depend on it.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.console = Console(stderr=True, highlight=False)
+        self.console: Console = _Stderr(stderr=True, highlight=False)
 
     def print(self, text: str, *, label: str = "", style: str = "", dated: bool = False) -> None:
         """Print one line, however narrow the terminal is.
@@ -47,7 +56,8 @@ class Lines(logging.Handler):
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         moment = f"{now} " if dated and not self.console.is_terminal else ""
-        self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
+        with suppress(OSError):
+            self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
 
     def error(self, text: str) -> None:
         """Print the error that ended a command, if there is anything to say about it."""
@@ -79,6 +89,8 @@ class Watch:
             TextColumn("{task.fields[status]}"),
             console=console,
             transient=True,
+            # Data goes to stdout, even while progress is shown.
+            redirect_stdout=False,
             disable=not (is_shown and console.is_terminal),
         )
 
@@ -89,7 +101,7 @@ class Watch:
 
         def run() -> None:
             while not ended.wait(INTERVAL):
-                with suppress(OSError, ValueError):  # stderr may be closed
+                with suppress(OSError):  # stderr may be on a full disk
                     self.look(monotonic())
 
         thread = Thread(target=run, daemon=True)
@@ -141,6 +153,11 @@ class Watch:
         """Show progress if the console is a terminal."""
         with self.display:
             yield self._start
+
+    def end_bars(self) -> None:
+        """Remove the progress that is shown, for good."""
+        if self.display.live.is_started:
+            self.display.stop()
 
     def _start(self, name: str, unit: str) -> Progress:
         for earlier in self.display.tasks:

@@ -21,6 +21,7 @@ from .. import (
     Failure,
     Metrics,
     RangeStats,
+    ShortUrl,
     SlashtagError,
     parse_zone,
 )
@@ -116,6 +117,9 @@ class ClicksTable:
         self._held = self._read_record(session.base_url)
         listed = await read(session)
         self._begin(listed)
+        if self._held is None:
+            # Creates the table, also if there are no links or tags.
+            yield self._table([])
         if self.since > self._today:
             return
         rows: list[tuple[Any, ...]] = []
@@ -180,7 +184,10 @@ class ClicksTable:
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
         values = ("clicks", "deleted" if self.dimensions else "final")
-        return arrow.table(list(zip(*rows, strict=True)), names=[*self.key, *values])
+        types = {"date": arrow.date32(), "month": arrow.date32(), "clicks": arrow.int64()}
+        types |= dict.fromkeys(("final", "deleted"), arrow.bool_())
+        schema = arrow.schema([(name, types.get(name, arrow.string())) for name in (*self.key, *values)])
+        return arrow.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
 
     def _unit(self, day: date) -> date:
         """Return the day, or the first one of its month: clicks of either are recorded."""
@@ -218,7 +225,7 @@ class ClicksTable:
                 name = f"{self.name} {span[0]:%Y-%m}" if self.dimensions else self.name
                 each = session.stats.collect_each(
                     DateRange(span[0], span[-1]),
-                    keys=keys if self.key[0] == "slashtag" else None,
+                    keys=self._links_of(keys) if self.key[0] == "slashtag" else None,
                     tags=keys if self.key[0] == "tag" else None,
                     timezone=self._zone,
                     progress=self.monitor.progress and partial(self.monitor.progress, name),
@@ -232,6 +239,10 @@ class ClicksTable:
                             whole[key] = recent[key] | self._recent(self._counts(stats))
                 recent = whole
             self._after |= {key: replace(series[key], clicks=clicks) for key, clicks in recent.items()}
+
+    def _links_of(self, slashtags: Iterable[str]) -> list[ShortUrl]:
+        """Return the links of slashtags: a journal knows them by their ids."""
+        return [ShortUrl(id=id, slashtag=key) for key in slashtags for id in self._series[key].ids]
 
     def _recent(self, clicks: Mapping[date, int]) -> dict[date, int]:
         """Return the clicks that are recorded, without zeros."""
@@ -277,7 +288,7 @@ class ClicksTable:
 
         async def compare(batch: list[str]) -> Iterable[list[str]] | None:
             try:
-                stats = await session.stats.collect(span, keys=batch, timezone=self._zone)
+                stats = await session.stats.collect(span, keys=self._links_of(batch), timezone=self._zone)
                 known = sum((Counter(self._before[key].clicks) for key in batch), Counter[date]())
                 is_same = all(known[unit] == clicks for unit, clicks in self._counts(stats).items())
                 if stats.reconciles and stats.days_complete and is_same:

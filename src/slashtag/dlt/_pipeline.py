@@ -17,12 +17,13 @@ from dlt.common.configuration.exceptions import ConfigFieldMissingException
 from dlt.common.configuration.providers import DictionaryProvider
 from dlt.common.configuration.specs.pluggable_run_context import PluggableRunContext
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
+from dlt.common.normalizers.naming.snake_case import NamingConvention
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.common.runtime.telemetry import stop_telemetry
 from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 
 from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
-from .._internal import FileLock
+from .._internal import FileLock, check_local_path
 from ._source import MERGE, journal_of, number_of_loads
 
 _sqlite = partial(dlt.destinations.sqlalchemy, create_primary_keys=True)
@@ -53,8 +54,11 @@ def local_pipeline(
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
     one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on. Raises
-    InvalidRequestError unless there is a path where one is needed, ConfigurationError if packages that dlt
-    needs for the destination are missing, or for a path that it would read as another one.
+    InvalidRequestError unless there is a path where one is needed, and for a URL; ConfigurationError if
+    packages that dlt needs for the destination are missing, or for a path that it would read as another one.
+
+    DuckDB calls a database as its file, up to the first dot. If that is the name of the dataset, in any case,
+    `_data` is added to the latter: DuckDB could not tell one from the other.
     """
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
@@ -62,21 +66,51 @@ def local_pipeline(
     target: Any = destination
     name = dataset or "slashtag"
     if path is not None:
+        check_local_path(path)
         path = Path(path).absolute()
         default, not_in_paths, make = LOCAL[destination]
         if wrong := "".join(sorted(set(not_in_paths) & set(str(path)))):
             raise ConfigurationError(f"{destination} cannot have {wrong} in a path: {path}")
         target, name = make(path), dataset or default
-        if destination == "duckdb" and path.stem == name:
-            # DuckDB could not tell the database from the schema in it.
-            name += "_data"
+        if destination == "duckdb":
+            name = _told_from_database(name, path)
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
-    folder = Path(pipelines_dir or get_dlt_pipelines_dir()) / f"slashtag-{where}"
+    folder = Path(pipelines_dir or _pipelines_dir()) / f"slashtag-{where}"
     with _calling_dlt(destination):
         if destination == "sqlite":
             # Without it dlt fails with an unclear error.
             import_module("sqlalchemy")
         return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
+
+
+def _pipelines_dir() -> Path:
+    """Return dlt's folder of pipelines.
+
+    dlt joins it to XDG_DATA_HOME also where that is empty or relative: the working directory would get it,
+    and a run from another one would not find its journal (XDG Base Directory Specification). A relative
+    DLT_DATA_DIR is meant.
+    """
+    folder = Path(get_dlt_pipelines_dir())
+    if folder.is_absolute() or "DLT_DATA_DIR" in os.environ:
+        return folder
+    return Path("~/.dlt/pipelines").expanduser()
+
+
+def _told_from_database(dataset: str, path: Path) -> str:
+    """Return the name of a dataset that is not that of the DuckDB database in a file, nor its staging area's.
+
+    Raises ConfigurationError for a database that is called like a schema of DuckDB's own.
+    """
+    database = next(filter(None, path.name.split(".")), "").lower()
+    if database == "information_schema":
+        raise ConfigurationError(
+            f"duckdb cannot have a file called {path.name}: it has a schema of that name"
+        )
+    # As dlt spells it in the database.
+    normalize = NamingConvention().normalize_identifier
+    while database in (dataset.lower(), spelt := normalize(dataset), f"{spelt}_staging"):
+        dataset += "_data"
+    return dataset
 
 
 def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
@@ -218,6 +252,6 @@ def _calling_dlt(destination: str) -> Generator[None, None, None]:
             raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
         lines = str(cause).strip().splitlines()
         problem = f"{destination} failed: {lines[0] if lines else type(cause).__name__}".rstrip(".")
-        raise ExportError(f"{problem}. Mend it and load again: the answers are kept") from failed
+        raise ExportError(f"{problem}. Correct that, and load again: the answers are kept") from failed
     finally:
         providers.remove(provider)

@@ -1,6 +1,8 @@
 """The dlt source: five resources over one session and its journal."""
 
+import hmac
 import logging
+import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, date, datetime, timedelta
@@ -15,13 +17,17 @@ import dlt
 from anyio.from_thread import start_blocking_portal
 
 from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError, parse_zone
-from .._internal import remove_journal
-from ..export import TAGS, URLS, Links, arrow_table, tag_row, url_row
+from .._internal import account_key, remove_journal
+from .._shared_slashtags import Links
+from ..export import TAGS, URLS, tag_row, url_row
+from ..tables import arrow_table
 from ._incremental import ClicksTable, Listed, Monitor, ReadListed, Series
 
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
 
+#: Version of what is kept in dlt's state.
+FORMAT = 1
 #: Dimensions of statistics of a range of days.
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 
@@ -57,10 +63,10 @@ def slashtag_source(
     journal in the pipeline's folder.
 
     `timezone` is "+HH:MM" or the name of a zone. `session_options` are those of AsyncSession. Raises
-    ConfigurationError if the destination holds days of another timezone or service, or if this machine's
-    clock and the `Date` of the service's answers are more than a day apart, and errors of
-    `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See docs/service.md, List short
-    URLs; Statistics for a date or date range.
+    ConfigurationError if the destination holds days of another timezone, account or service, or was loaded by
+    a newer version, or if this machine's clock and the `Date` of the service's answers are more than a day
+    apart, and errors of `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See
+    docs/service.md, List short URLs; Statistics for a date or date range.
     """
     first_day, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
@@ -125,6 +131,7 @@ class LoadSession:
                 uvloop = {"use_uvloop": find_spec("uvloop") is not None}
                 self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
+                _bind(dlt.current.source_state(), session)
                 self.monitor.metrics = session.metrics
                 self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
                 self._stack = stack.pop_all()
@@ -170,6 +177,8 @@ class LoadSession:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
             tags = await session.tags.list().to_list()
+            if unnamed := sum(not tag.name for tag in tags):
+                log.warning("%d tags are left out of the clicks: their names cannot be read", unnamed)
             series = {tag.name: Series((tag.id,)) for tag in tags if tag.name}
             self._tags = Listed(arrow_table(TAGS, map(tag_row, tags)), series, self._present(session))
         return self._tags
@@ -192,6 +201,27 @@ class LoadSession:
                     )
                 self._now = min(self._now, served)
         return self._now
+
+
+def _bind(state: dict[str, Any], session: AsyncSession) -> None:
+    """Bind a destination to the account that is loaded, or check that it is bound to it.
+
+    `state` is kept at the destination. It gets a salted key of base URL and apikey, neither of which can be
+    read from it; the apisecret may be replaced. Raises ConfigurationError for another account, and for a
+    destination of a newer version.
+    """
+    if (format := state.get("format", FORMAT)) > FORMAT:
+        problem = f"the destination was loaded by a newer version of slashtag (format {format}, not {FORMAT})"
+        raise ConfigurationError(f"{problem}: update slashtag, or use another dataset")
+    state["format"] = FORMAT
+    account = state.setdefault("account", {"salt": secrets.token_hex(16)})
+    key = account_key(session, account["salt"]).hex()
+    # A destination of a version without keys is bound by its next load.
+    if not hmac.compare_digest(account.setdefault("key", key), key):
+        problem = (
+            f"the destination holds clicks of another account than that of this apikey at {session.base_url}"
+        )
+        raise ConfigurationError(f"{problem}: use another dataset")
 
 
 def number_of_loads(state: Mapping[str, Any]) -> int:

@@ -1,5 +1,24 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
+from .._shared_slashtags import Bounds as Bounds
+from .._shared_slashtags import Links as Links
+from .._shared_slashtags import Share as Share
+from .._shared_slashtags import names_of_tags as names_of_tags
+from ..tables import FORMATS as FORMATS
+from ..tables import VOLATILE as VOLATILE
+from ..tables import AtomicFile as AtomicFile
+from ..tables import Column as Column
+from ..tables import Row as Row
+from ..tables import RowDifference as RowDifference
+from ..tables import Table as Table
+from ..tables import TextFormat as TextFormat
+from ..tables import Writer as Writer
+from ..tables import arrow_table as arrow_table
+from ..tables import check_table_path as check_table_path
+from ..tables import compare_files as compare_files
+from ..tables import open_table as open_table
+from ..tables import open_writer as open_writer
+from ..tables import read_table as read_table
 from ._exports import NAMED_URLS as NAMED_URLS
 from ._exports import TAGS as TAGS
 from ._exports import URLS as URLS
@@ -16,20 +35,27 @@ from ._exports import hourly_clicks as hourly_clicks
 from ._exports import named_url_row as named_url_row
 from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
-from ._links import Links as Links
-from ._links import names_of_tags as names_of_tags
-from ._reading import VOLATILE as VOLATILE
-from ._reading import RowDifference as RowDifference
-from ._reading import compare_files as compare_files
-from ._reading import read_table as read_table
-from ._target import AtomicFile as AtomicFile
-from ._writers import FORMATS as FORMATS
-from ._writers import Column as Column
-from ._writers import Row as Row
-from ._writers import Table as Table
-from ._writers import TextFormat as TextFormat
-from ._writers import Writer as Writer
-from ._writers import arrow_table as arrow_table
-from ._writers import check_table_path as check_table_path
-from ._writers import open_table as open_table
-from ._writers import open_writer as open_writer
+
+#: Names of `slashtag.tables` can be imported from here too, where they were before.
+__all__ = [
+    "NAMED_URLS",
+    "TAGS",
+    "URLS",
+    "Bounds",
+    "By",
+    "Links",
+    "Share",
+    "Summary",
+    "clicks_rows",
+    "clicks_table",
+    "dimension_rows",
+    "dimensions_table",
+    "export_clicks",
+    "export_tags",
+    "export_urls",
+    "hourly_clicks",
+    "named_url_row",
+    "names_of_tags",
+    "tag_row",
+    "url_row",
+]

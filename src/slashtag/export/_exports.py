@@ -26,9 +26,9 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._internal import WorkerPool, in_thread, one_operation, optional
-from ._links import Links, names_of_tags
-from ._writers import BATCH, Column, Row, Table, Writer
+from .._internal import WorkerPool, has_journal, in_thread, one_operation, optional
+from .._shared_slashtags import Links, links_of_tags, names_of_tags, read_names_of_tags
+from ..tables import BATCH, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
 #: The longest span of hours, in days, and the most requests that are prepared at once.
@@ -89,14 +89,16 @@ class Summary(Struct, frozen=True, kw_only=True):
     """Result of an export.
 
     `rows` were written; `reconciles` is False where days, or labels of a dimension, were left out or do not
-    add up to the totals; `shared` slashtags of the listed links belong to links on other domains too,
-    selected or not, whose clicks are in the rows, as the service counts by slashtag. `session.metrics` has
-    the requests.
+    add up to the totals, and where a tag was left out whose name could not be read; `shared` slashtags of the
+    listed links belong to links on other domains too, selected or not. Those of `bounded`, which links
+    without the tags have too, are ambiguous: their rows have only the clicks that the selected links have at
+    least. `session.metrics` has the requests.
     """
 
     rows: int
     reconciles: bool = True
     shared: int = 0
+    bounded: int = 0
 
 
 async def _write(writer: Writer, rows: list[Row]) -> int:
@@ -148,6 +150,10 @@ async def export_clicks(
     """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
 
     A range that is not over ends with the present day, as it is so far.
+
+    A slashtag that links without the `tags` have too gets the clicks that the totals of the tags leave for
+    it, by day or label; where that is no single number, what it has at least. Its rows come last.
+
     Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, which takes
     fewer requests than the order of the listing (see `collect_each`); if an earlier run had them in another
     order, in that.
@@ -173,13 +179,20 @@ async def export_clicks(
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
     links: Links | None = None
+    reconciles = True
     if by == "tag":
-        tags = (await names_of_tags(session)).values() if tags is None else tags
+        if tags is None:
+            names, unnamed = await read_names_of_tags(session)
+            tags, reconciles = names.values(), not unnamed
+        if has_journal(session):
+            # Which links a tag has says whether an earlier answer still holds.
+            tags = await links_of_tags(session, tags)
     elif keys is None:
         links = await Links.read(session, tags=tags)
-        keys, tags = [*links.keys, *links.uncountable], None  # collect_each reports the latter
+        # collect_each reports the latter.
+        keys, tags = [*links.keys_of(links.own), *links.uncountable], None
     written, waiting, failures = 0, list[Row](), list[Failure]()
-    answered, reconciles = False, True
+    answered = False
 
     def fail(failure: Failure) -> object:
         failures.append(failure)
@@ -201,12 +214,23 @@ async def export_clicks(
             waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
             if len(waiting) >= BATCH:
                 written, waiting = written + await _write(writer, waiting), []
+    shares = {}
+    if links is not None and links.foreign:
+        shares = await links.shares(
+            session, query, timezone=zone, on_error=None if on_error is None else fail
+        )
+    bounded = 0
+    for name, share in shares.items():
+        answered, stats = True, share.least
+        reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
+        bounded += not share.total.are_equal
+        waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
     if failures and not answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
     written += await _write(writer, waiting)
     shared = len(links.repeated | links.foreign) if links else 0
-    return Summary(rows=written, reconciles=reconciles, shared=shared)
+    return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
 
 
 async def hourly_clicks(
@@ -236,6 +260,7 @@ async def hourly_clicks(
     hours = list(_hours(query, zone))
     clicks = dict.fromkeys((start for start, _ in hours), 0)
     listed: list[str | ShortUrl] | None = None
+    links = Links()
     if keys is not None or tags is None:
         links = await Links.read(session, keys, tags)
         # The fewer batches have clicks on a day, the fewer requests its hours take.
@@ -262,8 +287,8 @@ async def hourly_clicks(
     async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
         batch, first, last = job
         (selector,) = batch.selectors
-        selected: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
-        stats = await session.stats.collect(DateRange(first, last), **selected, timezone=first.tzinfo)
+        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.keys_of(selector.keys)}
+        stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
         clicks[first] += stats.total
         step()
 

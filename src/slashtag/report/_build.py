@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
 from .._internal import many, one_operation, optional
-from ..export import Links, hourly_clicks, names_of_tags
+from .._shared_slashtags import Bounds, Links, Share, names_of_tags
+from ..export import hourly_clicks
 from ._branding import Branding
 from ._format import page_of
 from ._report import Report, TopLink
@@ -30,14 +31,14 @@ async def build(
     It is about `keys` (slashtags or ShortUrls, also asynchronous), the links with one of `tags`, or all links
     of the account. Each figure is exact for any number of links and days, unless the report says otherwise.
     The total, days and breakdowns of tags are those of the tags themselves, also where a slashtag belongs to
-    further links; rows of links are counted by slashtag.
+    further links; rows of links are counted by slashtag, and have what the total of the tag leaves for it.
 
     Each link is counted alone (`collect_each`), for the `top` links with most clicks, their change, the
     number of links with clicks, and clicks by tag and destination. With `top=0` none of these is in the
     report, which then takes far fewer requests. The change takes at most one request for each of these links
     and 32 days. Tags and destinations (not with `keys`) add up their links, without further requests but the
     listing of tags; tags whose links share a slashtag with links of another tag are counted by the service,
-    one request each for 32 days.
+    one request each for 32 days, and links without a tag have what all tags leave of the total.
 
     With `hours`, a report of at most 32 days shows the hours of the week: one request for each hour of a day
     with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`).
@@ -65,19 +66,24 @@ async def build(
 
     # Clicks in all, and of each link
     selected: dict[str, Any] = {"keys": links.keys} if tags is None else {"tags": tags}
-    total, clicks, best = await collector.count_links(span, links.keys, top)
+    total, clicks, best = await collector.count_links(span, links.keys_of(links.own), top)
+    shares = await collector.shares(span, links) if top else {}
     # Links that share a slashtag with others make the sum of a tag's links more than the tag has.
     stats = total if top and tags is None else await collector.count(span, selected)
 
     # The span before, of all links and of the best ones
     before = await collector.count(previous, selected)
-    top_links = await collector.compare(best, previous, links)
+    top_links = await collector.compare(best, shares, previous, links)
 
     # What else there is about links with clicks
-    labels = await collector.count_labels(span, links, clicks if keys is None else {})
+    bounds = {slashtag: Bounds(n, n) for slashtag, n in clicks.items()}
+    bounds |= {slashtag: share.total for slashtag, share in shares.items() if share.most.total}
+    labels = await collector.count_labels(
+        span, links, bounds if keys is None else {}, total=stats.total if tags is None else None
+    )
     hourly: dict[datetime, int] = {}
     if hours:
-        clicked = {"keys": clicks} if top and tags is None else selected
+        clicked: dict[str, Any] = {"keys": links.keys_of(clicks)} if top and tags is None else selected
         hourly = await hourly_clicks(
             session, *span.bounds, **clicked, timezone=zone, progress=collector.step()
         )
@@ -87,13 +93,13 @@ async def build(
         zone=str(zone),
         asked_at=now,
         requests=session.metrics.requests - requests_before,
-        selection=_selection(keys, tags, len(links.keys)),
-        links=len(links.keys),
-        links_clicked=len(clicks) if top else None,
+        selection=_selection(keys, tags, len(links.by_slashtag)),
+        links=len(links.by_slashtag),
+        links_clicked=sum(each.least > 0 for each in bounds.values()) if top else None,
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
-        top=top_links,
+        top=top_links[:top],
         **labels,
         hourly=hourly,
         repeated=len(links.repeated),
@@ -151,49 +157,73 @@ class _Collector:
                     del best[top:]
         return total, clicks, dict(best)
 
+    async def shares(self, span: DateRange, links: Links) -> dict[str, Share]:
+        """Return what the selected links may have of slashtags that others have too."""
+        return await links.shares(self._session, span, timezone=self._zone, progress=self.step())
+
     async def compare(
-        self, best: Mapping[str, RangeStats], previous: DateRange, links: Links
+        self, best: Mapping[str, RangeStats], shares: Mapping[str, Share], previous: DateRange, links: Links
     ) -> tuple[TopLink, ...]:
-        """Return the best links with their clicks in the span before."""
-        before, foreign = await self.totals(self._session, previous, keys=best), links.foreign
-        return tuple(
+        """Return the best links, and those with a share of a slashtag, compared with the span before."""
+        counts = await self.totals(self._session, previous, keys=links.keys_of(best))
+        before = {slashtag: Bounds(n, n) for slashtag, n in counts.items()}
+        shares = {slashtag: share for slashtag, share in shares.items() if share.most.total}
+        if shares:
+            before |= {key: share.total for key, share in (await self.shares(previous, links)).items()}
+        found = [
             TopLink(
                 slashtag=slashtag,
                 short_url=next((link.short_url for link in links.by_slashtag[slashtag]), None),
                 destination=next((link.destination for link in links.by_slashtag[slashtag]), None),
-                clicks=stats.total,
-                before=before[slashtag],
-                by_day=stats.clicks,
-                is_shared=slashtag in foreign,
+                clicks=share.least.total,
+                at_most=share.most.total if slashtag in shares else None,
+                before=before[slashtag].least if before[slashtag].are_equal else None,
+                by_day=share.least.clicks if share.total.are_equal else {},
+                is_shared=slashtag in shares,
             )
-            for slashtag, stats in best.items()
-        )
+            for slashtag, share in [*((key, Share(of, of)) for key, of in best.items()), *shares.items()]
+        ]
+        return tuple(sorted(found, key=lambda link: (-link.clicks, link.slashtag)))
 
-    async def count_labels(self, span: DateRange, links: Links, clicks: Mapping[str, int]) -> dict[str, Any]:
+    async def count_labels(
+        self, span: DateRange, links: Links, clicks: Mapping[str, Bounds], total: int | None
+    ) -> dict[str, Any]:
         """Return the fields `tag`, `destination` and `shared` of a report, from the clicks of slashtags.
 
-        A single label says no more than the total. Tags whose links would add up to too much are counted by
-        the service.
+        A single label says no more than the total. Tags whose links share slashtags with those of others are
+        counted by the service. `total` is the clicks of all links, if they are selected.
         """
         if not clicks:
             return {}
         names = await optional(self._session, "clicks by tag", names_of_tags)
-        by_tag, shared_tags = dict[str, int](), set[str]()
+        by_tag: dict[str, Bounds] = {}
         if names is not None:
             named: dict[int | None, str] = {None: ""} | names
-            by_tag, shared_tags = links.clicks_by(
-                lambda link: named.get(link.tag_id, f"{link.tag_id}"), clicks
-            )
-        by_page, shared_pages = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
-        totals = await optional(
-            self._session,
-            "clicks of single tags",
-            partial(self.totals, span=span, tags=sorted(shared_tags - {""})),
-        )
-        by_tag |= totals or {}
-        shared = {("tag", name) for name in shared_tags.difference(totals or ())}
-        shared |= {("destination", page) for page in shared_pages}
-        return {"tag": by_tag, "destination": by_page, "shared": frozenset(shared)}
+            by_tag = links.clicks_by(lambda link: named.get(link.tag_id, f"{link.tag_id}"), clicks)
+        ambiguous = sorted(name for name in _ambiguous(by_tag) if name)
+        request = partial(self.totals, span=span, tags=ambiguous)
+        totals = await optional(self._session, "clicks of single tags", request) if ambiguous else {}
+        by_tag |= {name: Bounds(n, n) for name, n in (totals or {}).items()}
+        if total is not None and _ambiguous(by_tag) == [""] and not links.uncountable:
+            # No selector stands for links without a tag: they have what all tags leave.
+            rest = total - sum(bounds.least for name, bounds in by_tag.items() if name)
+            if by_tag[""].least <= rest <= by_tag[""].most:
+                by_tag[""] = Bounds(rest, rest)
+        by_page = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
+        return {
+            "tag": {name: bounds.least for name, bounds in by_tag.items()},
+            "destination": {page: bounds.least for page, bounds in by_page.items()},
+            "shared": frozenset(
+                (dimension, label)
+                for dimension, counts in (("tag", by_tag), ("destination", by_page))
+                for label in _ambiguous(counts)
+            ),
+        }
+
+
+def _ambiguous(counts: Mapping[str, Bounds]) -> list[str]:
+    """Return the labels whose clicks are not known."""
+    return [label for label, bounds in counts.items() if not bounds.are_equal]
 
 
 def _whole_days(query: DateRange, zone: tzinfo, now: datetime) -> tuple[date, date, DateRange, DateRange]:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import DateRange, ExportError, InvalidRequestError, RangeStats
-from ..export import AtomicFile
+from ..tables import AtomicFile
 from . import _format as fmt
 from ._branding import Branding
 
@@ -34,21 +34,25 @@ _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 class TopLink(Struct, frozen=True, kw_only=True):
     """One of the links with most clicks: its clicks in the span, in all and by day.
 
-    `before` is its clicks in the span before. `is_shared` says that the slashtag also
-    belongs to a link outside the report, whose clicks it includes.
+    `before` is its clicks in the span before, None if unknown. `is_shared` says that the slashtag also
+    belongs to a link outside the report: `clicks` are then those that its links in the report have at least,
+    `at_most` the most that they may have; `by_day` is empty where these differ.
     """
 
     slashtag: str
     short_url: str | None = None
     destination: str | None = None
     clicks: int
-    before: int = 0
+    at_most: int | None = None
+    before: int | None = None
     by_day: dict[date, int]
     is_shared: bool = False
 
     @property
     def change(self) -> float | None:
         """Change against `before`, 0.5 for half as many more; None where it had no clicks."""
+        if self.before is None or self.at_most not in (None, self.clicks):
+            return None
         return _change(self.clicks, self.before)
 
     @property
@@ -67,10 +71,10 @@ class Report(Struct, frozen=True, kw_only=True):
     clicks, None where links were not counted one by one.
 
     `tag` and `destination` (host and path) have clicks by label where there are several, `shared` the
-    (dimension, label) of those that include clicks of links with another label. `hourly` has the clicks of
-    each hour, where asked for. `asked_at` is the time in `zone` before the first request, `requests` their
-    number. Of the slashtags `repeated` have several links in the report, `foreign` others outside it as well;
-    statistics cannot be requested for `uncountable` links.
+    (dimension, label) of those that may have more: clicks of slashtags that links with another label have too
+    are in none. `hourly` has the clicks of each hour, where asked for. `asked_at` is the time in `zone`
+    before the first request, `requests` their number. Of the slashtags `repeated` have several links in the
+    report, `foreign` others outside it as well; statistics cannot be requested for `uncountable` links.
     """
 
     start: date

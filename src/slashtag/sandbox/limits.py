@@ -9,6 +9,7 @@ credentials (401), parameters (400).
 """
 
 import asyncio
+import logging
 import random
 import re
 from collections import Counter
@@ -21,11 +22,14 @@ from typing import Literal
 
 import msgspec
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from .rules import Arrival, Envelope, error_data
 
 _KINDS = re.compile("(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall")
 _POLL = 0.05
+
+log = logging.getLogger("slashtag.sandbox")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,8 @@ class Fault:
     - `"reset"`: the connection is aborted;
     - `"stall"`: nothing is sent for `seconds`, then the connection is aborted.
 
-    `method` and `path` (still percent-encoded, a glob such as `/api/v1/stats*`) narrow what matches. With
+    `method`, `path` (still percent-encoded, a glob such as `/api/v1/stats*`) and `slashtag` (one that is
+    asked for, or the key of an update) narrow what matches. With
     `after_work` the request is carried out before its answer is lost, as it always is where a part of the
     answer is sent. `headers` are added to a status or an HTML page. Requests refused by a limiter are not
     counted. Raises ValueError for an unknown kind.
@@ -53,6 +58,7 @@ class Fault:
     share: float | None = None
     method: str | None = None
     path: str = "*"
+    slashtag: str | None = None
     seconds: float = 60.0
     after_work: bool = False
     times: int | None = None
@@ -63,6 +69,12 @@ class Fault:
             raise ValueError(f"unknown kind of fault: {self.kind!r}")
         if self.kind[-1].isdigit():
             HTTPStatus(int(self.kind[-3:]))  # raises ValueError for a status without a name
+
+    def matches(self, arrival: Arrival) -> bool:
+        """Return whether this is the method, the path and the slashtag of a request."""
+        if self.method not in (None, arrival.method) or not fnmatchcase(arrival.path, self.path):
+            return False
+        return self.slashtag is None or self.slashtag in arrival.slashtags
 
 
 class TokenBucket:
@@ -105,6 +117,9 @@ class Limits:
         self._max_target = max_target
         self._seed = seed
         self._rng = random.Random(f"{seed}/latency")
+        self._faults: tuple[Fault, ...] = ()
+        #: Requests since the faults were set, and of each fault: those that it matched, and that it let fail.
+        self._seen, self._matched, self._failed = 0, Counter[int](), Counter[int]()
         self.faults = faults
 
     @property
@@ -114,9 +129,12 @@ class Limits:
 
     @faults.setter
     def faults(self, faults: Iterable[Fault]) -> None:
+        for n, fault in enumerate(self._faults):
+            if self._seen and not self._matched[n]:
+                log.warning("no request matched %s, of %d that arrived", fault, self._seen)
         self._faults = tuple(faults)
         self._rngs = [random.Random(f"{self._seed}/{n}") for n in range(len(self._faults))]
-        self._matched, self._failed = Counter[int](), Counter[int]()
+        self._seen, self._matched, self._failed = 0, Counter[int](), Counter[int]()
 
     async def _respond(
         self, request: web.BaseRequest, arrival: Arrival, answer: Callable[[], Envelope]
@@ -128,7 +146,16 @@ class Limits:
             return response
         wait = None if self._bucket is None else self._bucket.admit(arrival.at)
         fault = self._due_fault(arrival) if wait is None else None
-        arrival.body = await request.read()
+        try:
+            arrival.body = await request.read()
+        except ConnectionError:
+            return None
+        except (web.RequestPayloadError, HttpProcessingError) as error:
+            # A body that is not what its headers say: compressed, say, or in chunks.
+            detail = f"Bad request. The body cannot be read: {error}"
+            response = _json_answer(400, Envelope(400, detail, error_data(arrival.path)))
+            response.force_close()
+            return response
         if self.latency:
             low, high = self.latency if isinstance(self.latency, tuple) else (self.latency, self.latency)
             await asyncio.sleep(self._rng.uniform(low, high))
@@ -146,8 +173,9 @@ class Limits:
     def _due_fault(self, arrival: Arrival) -> Fault | None:
         """Count a request and return the first fault that is due."""
         due: Fault | None = None
+        self._seen += 1
         for n, fault in enumerate(self._faults):
-            if fault.method not in (None, arrival.method) or not fnmatchcase(arrival.path, fault.path):
+            if not fault.matches(arrival):
                 continue
             self._matched[n] += 1
             hit = self._matched[n] % fault.every == 0

@@ -78,13 +78,21 @@ class Service:
             self._endpoints[f"GET {API}/stats/yearly"] = rules.Year, self._yearly
             self._endpoints[f"GET {API}/stats/alltime"] = rules.Selector, self._alltime
 
+    def methods(self, path: str) -> list[str]:
+        """Return the methods of a path, none if no endpoint has it."""
+        folder = path.rpartition("/")[0]
+        of_path = {f"GET {path}", f"POST {path}", *([] if path.endswith("/") else [f"PUT {folder}"])}
+        return sorted(name.split()[0] for name in of_path & self._endpoints.keys())
+
     def answer(self, arrival: Arrival, headers: Mapping[str, str]) -> Envelope:
         """Answer one request; a refusal is an answer too. `headers` knows lower-case names."""
         # The last segment of an update is the key of a link.
         path, _, key = arrival.path.rpartition("/") if arrival.method == "PUT" else (arrival.path, "", "")
         try:
-            if f"{arrival.method} {path}" not in self._endpoints or arrival.path.endswith("/"):
+            if not (methods := self.methods(arrival.path)):
                 raise RefusedError(404, "Not found. No such endpoint.")
+            if arrival.method not in methods:
+                raise RefusedError(405, f"Method not allowed. This path has {' and '.join(methods)}.")
             if (headers.get("apikey"), headers.get("apisecret")) != self._credentials:
                 return Envelope(401, "Api key and secret is not valid or missing.")
             form, endpoint = self._endpoints[f"{arrival.method} {path}"]

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -39,6 +40,13 @@ class Arrival:
     body: bytes = b""
     status: int | None = None
     fault: str | None = None
+
+    @property
+    def slashtags(self) -> list[str]:
+        """The slashtags that are asked for, or the key of an update."""
+        if self.method == "PUT":
+            return [unquote(self.path.rpartition("/")[2])]
+        return self.query.get("url_keys", "").split(",")
 
 
 class Envelope(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Sandbox: an account, the service over it, and what requests meet on their way to the service."""
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
@@ -14,6 +15,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 from anyio.from_thread import start_blocking_portal
 
 from .generate import fill
@@ -37,6 +39,16 @@ _LABELS = dict.fromkeys(LABELS, UNKNOWN) | {
 }
 
 
+_server_log = logging.getLogger("slashtag.sandbox.server")
+
+
+@_server_log.addFilter
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Return whether the server logs an error of ours, not of a sender, who is told by the answer."""
+    error = None if record.exc_info is None else record.exc_info[1]
+    return not isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError)
+
+
 class Sandbox(Limits):
     """The service of docs/service.md on loopback, with an account of its own.
 
@@ -49,7 +61,9 @@ class Sandbox(Limits):
     HTML page. What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
 
     `requests` lists the requests that arrived so far, in order, and may be cleared; `latency`, `faults` and
-    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs.
+    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs. A
+    warning is logged for each fault that matched none of the requests by the time it is replaced or the
+    sandbox stops.
     """
 
     def __init__(
@@ -117,7 +131,9 @@ class Sandbox(Limits):
                 raise OSError(f"{self._path}: {error}") from None
             self._service = Service(store, self._behaviour, self.apikey, self.apisecret)
             self._began = monotonic()
-            self._server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+            self._server = web.Server(
+                self._handle, access_log=None, logger=_server_log, max_line_size=_MAX_LINE
+            )
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._server, "127.0.0.1", self._port)
             opened.pop_all()
@@ -129,6 +145,7 @@ class Sandbox(Limits):
         store, self._store = self._store, None
         if store is None:
             return
+        self.faults = ()  # tells those that matched nothing
         # Stop accepting before the listener is closed. A connection accepted just before is known to the
         # server only some iterations of the loop later; without them it would stay open.
         with suppress(NotImplementedError):  # the loop of Windows, which has no readers
@@ -185,6 +202,8 @@ class Sandbox(Limits):
             return web.Response()  # never sent: the connection is gone
         arrival.status = response.status
         if not response.prepared:
+            if response.status == 405:
+                response.headers["Allow"] = ", ".join(self._service.methods(path))
             response.headers.update(self.headers)
         return response
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Literal
 
 from ..._summed_statistics import add_counts
 from ..batches import MAX_KEYS, halves
 from .bounds import Bounds
 
-#: Most cells of a request.
+#: Most cells whose counts are taken apart from one answer: more explode the work, fewer take more requests.
 WIDTH = 12
 
 #: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
@@ -25,34 +27,29 @@ Profile = dict[str, dict[Label, int]]
 class Cell:
     """Consecutive units of a batch: all of them (a root), or half of another cell."""
 
-    def __init__(self, units: Sequence[Unit], parent: Cell | None = None, origin: Cell | None = None) -> None:
+    def __init__(self, units: Sequence[Unit], parent: Cell | None = None, faults: int = 0) -> None:
         self.units = units
         self.keys = tuple(key for unit in units for key in unit)
         self.root: Cell = parent.root if parent else self
-        #: The batch as it was asked at first, and the number of requests led by it and its parts.
-        self.origin: Cell = parent.origin if parent else origin or self
-        self.requests = 0
         self.halves: tuple[Cell, ...] = ()
         #: Whether it is the first half of another cell.
         self.is_first = parent is not None and units[0] == parent.units[0]
+        #: Whether it was the first cell of a question: so there are never more questions than first halves.
+        self.has_led = False
         #: Its counts, as numbers of the bounds; others are 0.
         self.numbers: dict[Label, int] = {}
         #: What it was asked in, but for questions whose answers contradicted others.
         self.questions: list[Question] = []
-        #: Whether it was the first cell of a question: so there are never more questions than first halves.
-        self.has_led = False
-        #: How many of its questions contradicted others. After two it is asked without other cells.
-        self.contradictions = 0
-        #: Whether a request with others has confirmed that it has no counts.
-        self.is_empty_again = False
-        # Of roots only:
+        # Of roots only: its answer, with the dimensions of that.
         self.answer: Answer | None = None
         self.dimensions: frozenset[str] = frozenset()
-        #: Whether it was asked once more, to see whether it has changed.
+        #: How often it has changed, or it or what it is part of was at fault.
+        self.faults = faults
+        #: Whether it was asked again, to see whether it has changed, and had not.
         self.is_asked_again = False
 
     def take(self, answer: Answer | None) -> bool:
-        """Take an answer for the batch; return False if it cannot be used."""
+        """Take an answer for a root; return False if it is of no use."""
         dimensions = frozenset(label[0] for label in answer or () if label != TOTAL) or self.dimensions
         if self.dimensions not in (frozenset(), dimensions) or not is_sound(answer, dimensions):
             return False
@@ -64,7 +61,7 @@ class Cell:
         self.numbers = {label: bounds.number(count, count) for label, count in (self.answer or {}).items()}
 
     def halve(self, bounds: Bounds) -> None:
-        """State that the halves add up to the cell, and in each half every dimension to the total."""
+        """State that two halves add up to the cell, and in each half every dimension to the total."""
         if not self.halves:
             first, second = halves(self.units)
             self.halves = (Cell(first, self), Cell(second, self))
@@ -97,17 +94,6 @@ class Cell:
         """Return whether all counts are known."""
         return bounds.is_exact(self.numbers.values())
 
-    def known(self, bounds: Bounds) -> dict[Unit, Answer] | None:
-        """Return the counts of each unit of a root that has any, None if some are open."""
-        known: dict[Unit, Answer] = {}
-        for cell in self.tree():
-            if not cell.is_exact(bounds):
-                return None
-            if len(cell.units) == 1 and cell.total(bounds.low):
-                counts = ((label, bounds.low[number]) for label, number in cell.numbers.items())
-                known[cell.units[0]] = {label: count for label, count in counts if count}
-        return known
-
     def profile(self, bounds: Bounds) -> Profile:
         """Return how much is open of each label, by dimension."""
         low, high = bounds.low, bounds.high
@@ -117,80 +103,66 @@ class Cell:
                 profile.setdefault(label[0], {})[label] = high[number] - low[number]
         return profile
 
-    def overlaps(self, other: Cell) -> bool:
-        """Return whether one of two cells is part of the other."""
-        return self.root is other.root and (self in other.tree() or other in self.tree())
-
     def tree(self) -> Iterator[Cell]:
         """Yield the cell, and those into which it was halved."""
         yield self
         for half in self.halves:
             yield from half.tree()
 
+    def leaves(self) -> list[Cell]:
+        """Return the smallest cells into which it was halved."""
+        return [cell for cell in self.tree() if not cell.halves]
+
 
 class Question:
     """What some cells have together; set `answer`, None if there is none."""
 
-    def __init__(self, cell: Cell, profile: Profile | None = None) -> None:
-        self.cells = [cell]
-        #: The number of their keys.
-        self.size = len(cell.keys)
-        #: Cells that are known to be empty: they are checked where there is room for them.
-        self.riders: list[Cell] = []
-        self.profile: Profile = profile or {}
+    def __init__(self, cells: Iterable[Cell], *, is_repeated: bool = False) -> None:
+        self.cells = list(cells)
+        self._taken = {key for cell in self.cells for key in cell.keys}
+        self.profile: Profile = {}
         self.answer: Answer | None = None
-        #: Whether the answer is compared with others, so that it must not be an earlier one of a cache.
-        self.is_part = cell.root is not cell
-        #: Whether the batch was asked before, so that caches must be passed.
-        self.is_repeated = cell.origin is not cell.root or cell.answer is not None
         #: By how much the counts of a batch have changed since the answer, at most.
         self.changes: list[Answer] = []
+        root = self.cells[0].root
+        self.dimensions = root.dimensions
+        #: The first answer for a batch may come from a cache; what is compared with it must not.
+        self.freshness: Literal["any", "no cache", "new connection"] = "no cache"
+        if is_repeated or root.faults:
+            self.freshness = "new connection"
+        elif root is self.cells[0]:
+            self.freshness = "any"
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of all cells, last those that have counts, as a service may count the first keys only."""
-        return tuple(key for cell in (*self.riders, *self.cells) for key in cell.keys)
+        """The keys of all cells, last those with counts, as a service may count the first keys only."""
+        return tuple(key for cell in reversed(self.cells) for key in cell.keys)
 
     @property
-    def roots(self) -> set[Cell]:
-        """The batches of the cells."""
-        return {cell.root for cell in (*self.cells, *self.riders)}
+    def room(self) -> int:
+        """For how many more keys there is room."""
+        return MAX_KEYS - len(self._taken)
 
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others."""
-        if len(self.cells) == WIDTH or self.size + len(cell.keys) > MAX_KEYS:
-            return False
-        is_alike = cell.root.dimensions == self.cells[0].root.dimensions
-        return is_alike and not any(map(cell.overlaps, self.cells))
+        is_alike = cell.root.dimensions in (self.dimensions, frozenset())
+        return is_alike and len(cell.keys) <= self.room and self._taken.isdisjoint(cell.keys)
 
     def add(self, cell: Cell, profile: Profile) -> None:
         """Ask a cell with the others."""
         self.cells.append(cell)
-        self.size += len(cell.keys)
+        self._taken.update(cell.keys)
         for dimension, counts in profile.items():
             mine = self.profile.setdefault(dimension, {})
             for label, count in counts.items():
                 mine[label] = mine.get(label, 0) + count
-
-    def carry(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Ask empty cells with the others; return those for which there is no room."""
-        keys, dimensions, others = set(self.keys), self.cells[0].root.dimensions, list[Cell]()
-        for cell in cells:
-            has_room = len(keys) + len(cell.keys) <= MAX_KEYS and cell.root.dimensions == dimensions
-            # It may be a part of a cell that is asked.
-            if has_room and keys.isdisjoint(cell.keys):
-                self.riders.append(cell)
-                keys.update(cell.keys)
-            else:
-                others.append(cell)
-        return others
 
     def state(self, bounds: Bounds) -> None:
         """State that the counts of the cells add up to the answer, or to part of what has changed since."""
         answer = self.answer or {}
         counted: dict[Label, list[int]] = {label: [] for label in answer}
         changed: dict[Label, list[int]] = {}
-        for cell in (*self.cells, *self.riders):
+        for cell in self.cells:
             for label, number in cell.numbers.items():
                 counted.setdefault(label, []).append(number)
         for change in self.changes:
@@ -249,3 +221,19 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
         if swaps >= most:
             return swaps
     return swaps + alike
+
+
+def apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
+    """Return cells of which no two were in one question, those that may have most counts first."""
+    found: list[Cell] = []
+    used: set[Question] = set()
+    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
+        if used.isdisjoint(cell.questions):
+            used.update(cell.questions)
+            found.append(cell)
+    return found
+
+
+def digest(*values: object) -> bytes:
+    """Return what orders values as if by chance, but the same in each process."""
+    return sha256(repr(values).encode()).digest()

@@ -1,52 +1,63 @@
 """Search for the counts of every key, from few answers about the sum of several keys.
 
 The service answers what at most 100 keys have together: a total, and counts by label in several dimensions
-(day, country, ...), each of which adds up to the total. The search requests whole batches, then first halves
-of what has counts, several of different batches in one request, and takes the answers apart. A count is a
-result once the answers leave no other value, and once checks agree: requests about other parts of its batch,
-together with parts of other batches.
+(day, country, ...), each of which adds up to the total. The search asks whole batches, then first halves of
+what has clicks, those of several batches in one question, and takes the answers apart. At last it asks all
+keys with clicks again in CHECKS other sets: two keys of a batch are never in the same ones. A `Cell` is a
+batch (a root), or half of a cell; each of its counts is a number of the `Bounds`. A `Question` asks what some
+cells have together. A count is a result if the answers leave no other value.
 
-- A `Cell` is a batch (a root), or half of another cell. Each of its counts is a number of the `Bounds`.
-- A `Question` asks what some cells have together. Its answer is an equation of their counts. If it
-  contradicts the others, batches are asked again to find one that has changed; earlier answers then hold up
-  to that change. If none has, the answer is dropped, and its cells are asked in other questions; a batch that
-  contradicts the answer for a part of it alone is asked anew in halves.
-- Cells without counts are asked again with others where a question has room, to check that.
-- A `Check` asks what is known already. If the answer differs, its parts are checked apart, in the end units
-  alone, whose answers then count.
-- A round is a list of questions that do not need each other's answers.
+What an answer says                                  What follows
+---------------------------------------------------  -----------------------------------------------------
+of a batch, the first time                           its counts are known; a dense batch is asked key by key
+none, of a batch                                     its halves are batches: a key may be refused
+contradicts itself, of a batch                       its keys are asked alone
+agrees with the others                               it is an equation of the counts of its cells
+contradicts others                                   the batches most in doubt are asked again, then the
+                                                     others in question, then those asked with them
+a batch has changed                                  its earlier answers hold up to the change; all is derived
+                                                     anew, and the batch checked again
+none has changed, or there was no answer             it counts for nothing; what is most in doubt and the
+                                                     rest, or two halves, are asked, and all of it again
+the parts agree, all of it contradicts them again    the service does not count what it is asked
+one cell alone, asked twice, contradicts others      its batch is at fault: it begins anew, its smallest parts
+                                                     as batches, and what was asked of it counts for nothing
+such parts do not add up to the batch, asked twice   the service does not count what it is asked
+more questions than keys; a batch at fault 4 times   the keys left are asked alone
 
-The questions depend on the batches and the answers alone, so that a second run can replay a journal.
+A cell without clicks is asked again where a question has room. The questions depend on the batches and the
+answers alone, so that a second run can replay a journal.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
-from ..batches import Selector, folded, halves
-from .bounds import Bounds, Pause
-from .cells import TOTAL, Answer, Cell, Question, Unit, confusion, difference, is_sound
-from .confirmation import Check, Confirmation, checks_of
+from ..batches import halves
+from ..look_alikes import folded
+from .bounds import Bounds
+from .cells import WIDTH, Answer, Cell, Question, Unit, apart, confusion, difference, digest, is_sound
 
 #: Most ways in which clicks may be confused between the cells of a request; of cells that were asked before,
 #: in a round of fewer than FEW_REQUESTS.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
 #: A round of fewer requests also has some that only repeat cells.
 FEW_REQUESTS = 4
-#: Times to ask halves of a batch that do not add up to it.
-TRIES = 3
+#: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
+CHECKS = 8
 #: A batch with so many clicks a unit, or more, is asked unit by unit: no request can tell two of them apart.
 #: That takes fewer requests already from this share of the keys on that are in batches with clicks.
 DENSE, DENSE_SHARE = 20, 1 / 16
+#: Keys whose batches have changed or were at fault so often are asked alone.
+MOST_FAULTS = 3
 
-Rounds = Iterator[Sequence[Question] | Sequence[Check] | Pause]
+Rounds = Iterator[Sequence[Question]]
 
 
 class Search:
     """Search of some batches: answer the questions of each of its `rounds`, then take the results.
 
-    Batches of at most `few` units are asked alone. Both halves of the batch with most counts are asked
-    to see whether they add up to it.
+    Batches of at most `few` units are asked alone.
     """
 
     def __init__(self, batches: Iterable[Sequence[Unit]], *, few: int = 0) -> None:
@@ -54,317 +65,387 @@ class Search:
         self.results: dict[str, Answer] = {}
         #: Keys that must be asked alone.
         self.unresolved: list[str] = []
-        #: False ends the search: answers contradict each other repeatedly, so the service does not count what
-        #: it is asked, or the caller cannot use them.
+        #: False ends the search: the service does not count what it is asked, or the caller cannot use it.
         self.is_usable = True
-        #: Whether the halves of a batch are known to add up to it; another search may have found that.
-        self.is_verified = False
         self._few = few
-        self._roots: list[Cell] = []
+        self._bounds = Bounds()
+        #: In their order; a dict, as the order of a set differs from process to process.
+        self._roots: dict[Cell, None] = {}
+        #: Cells that may have to be split or asked, and those without counts that have not been asked again.
+        self._open: list[Cell] = []
+        self._empty: list[Cell] = []
+        #: Questions whose answers are equations of the bounds.
+        self._facts: list[Question] = []
+        #: Roots whose results are not checked yet.
+        self._unchecked: dict[Cell, None] = {}
+        self._has_pair = False
         seen: set[str] = set()
         for units in batches:
             # A look-alike of a key of an earlier batch might share a request with it: ask it alone.
-            self._add_root(Cell([unit for unit in units if folded(unit[0]) not in seen]))
+            self._add_root([unit for unit in units if folded(unit[0]) not in seen])
             self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
             seen.update(folded(unit[0]) for unit in units)
-        self._cells = list(self._roots)
-        #: Cells that have no counts, largest first, until requests with others have confirmed it.
-        self._empty: list[Cell] = []
-        self._bounds = Bounds()
-        # The questions whose answers are equations of the bounds.
-        self._facts: list[Question] = []
-        #: Roots to be asked anew, in halves; a dict, as the order of a set differs from process to process.
-        self._suspects: dict[Cell, None] = {}
+        #: One a key, and those of checks: answers that contradict each other take more.
+        self._questions_left = sum(len(root.keys) + CHECKS + 2 for root in self._roots)
 
     def rounds(self) -> Rounds:
-        """Yield the questions of each round, to be answered before the next, or `()`: a pause."""
-        yield from self._ask_roots([Question(root) for root in self._roots])
-        while self.is_usable:
-            for root in filter(_is_costly, self._roots):
-                self._suspects[root] = None
-            if self._suspects:
-                yield from self._cut()
-            yield from self._split()
-            if self._suspects:
-                continue
-            doubted = [cell for cell in self._cells if cell.contradictions > 1 and cell.is_first]
-            questions = [Question(cell) for cell in doubted if not cell.is_exact(self._bounds)]
-            pair = [] if self.is_verified else self._pair()
-            questions += pair
-            yield from self._pack(questions)
+        """Yield the questions of each round, to be answered before the next."""
+        yield from self._ask_roots(list(self._roots))
+        self._leave_dense()
+        while self.is_usable and self._questions_left >= 0:
+            self._split()
+            pair = self._pair()
+            questions = pair + self._pack(pair) or self._check()
             if not questions:
-                yield from self._confirm()
+                self._take_results()
                 return
             yield from self._ask(questions)
-            if pair:
-                yield from self._verify(pair)
-            failed: list[Question] = []
-            for question in questions:
-                if not (yield from self._learn(question)):
-                    failed.append(question)
-                yield ()
-            contradictory = [question for question in failed if question.answer is not None]
-            if contradictory and (yield from self._find_change(contradictory, ())):
-                failed = [question for question in failed if question.answer is None]
-            for question in failed:
-                self._drop(question)
+            yield from self._learn(questions)
+        # The others were asked alone already.
         self.unresolved += [key for root in self._roots for key in root.keys]
 
-    def take_unresolved(self) -> list[Selector]:
+    def take_unresolved(self) -> list[str]:
         """Return those keys that must be asked alone and were not yet returned."""
         keys, self.unresolved = self.unresolved, []
-        return [Selector(keys=(key,)) for key in keys]
+        return keys
+
+    def leave(self, roots: Iterable[Cell]) -> None:
+        """Have the keys of batches asked alone."""
+        for root in roots:
+            del self._roots[root]
+            self.unresolved += root.keys
 
     @property
     def open_keys(self) -> int:
         """Number of keys whose counts are not known yet, nor asked alone."""
-        return sum(len(cell.keys) for cell in self._cells if not cell.halves)
+        return sum(len(cell.keys) for cell in self._open if not cell.halves)
+
+    # Whole batches.
+
+    def _ask(self, questions: Sequence[Question]) -> Rounds:
+        self._questions_left -= len(questions)
+        if questions:
+            yield questions
+
+    def _add_root(self, units: Sequence[Unit], faults: int = 0, few: int | None = None) -> list[Cell]:
+        """Begin with a batch, or have its keys asked alone; return it in the first case."""
+        root = Cell(units, faults=faults)
+        if len(units) <= (max(1, self._few) if few is None else few) or faults > MOST_FAULTS:
+            self.unresolved += root.keys
+            return []
+        self._roots[root] = None
+        return [root]
+
+    def _ask_roots(self, roots: Sequence[Cell]) -> Rounds:
+        """Ask whole batches, and halves of those that are not answered."""
+        while roots:
+            questions = [Question([root]) for root in roots]
+            yield from self._ask(questions)
+            roots = []
+            for question in questions:
+                (root,) = question.cells
+                if root not in self._roots:
+                    continue
+                if root.take(question.answer):
+                    root.know(self._bounds)
+                    self._open.append(root)
+                    continue
+                del self._roots[root]
+                # A key may be refused. If the answer is of no use, those for its halves are no better.
+                faults = root.faults if question.answer is None else MOST_FAULTS + 1
+                for half in halves(root.units):
+                    roots += self._add_root(half, faults)
+
+    def _leave_dense(self) -> None:
+        """Have batches with so many clicks that no request tells them apart asked unit by unit."""
+        totals = {root: root.total(self._bounds.low) for root in self._roots}
+        dense = min(DENSE, DENSE_SHARE * sum(len(root.keys) for root, total in totals.items() if total))
+        self.leave(root for root, total in totals.items() if total >= max(1, dense * len(root.units)))
+
+    def _pair(self) -> list[Question]:
+        """Return questions for both halves of a batch: whether the service counts what it is asked."""
+        split = [root for root in self._roots if root.halves and not self._has_pair]
+        if not split:
+            return []
+        self._has_pair = True
+        root = max(split, key=lambda root: (len(root.keys), root.total(self._bounds.low)))
+        return [Question([half]) for half in root.halves]
+
+    # What answers say.
+
+    def _accepts(self, question: Question) -> bool:
+        """State that the counts of some cells add up to the answer; return False if they cannot."""
+        is_usable = is_sound(question.answer, question.dimensions)
+        if not is_usable or not self._bounds.accepts(partial(question.state, self._bounds)):
+            return False
+        self._facts.append(question)
+        for cell in question.cells:
+            cell.questions.append(question)
+        return True
+
+    def _learn(self, questions: Sequence[Question]) -> Rounds:
+        """State what answers say; ask again what contradicts the others, until the reason is found."""
+        failed = [question for question in questions if not self._accepts(question)]
+        contradictory = [question for question in failed if question.answer is not None]
+        #: In how many more questions that contradict others than that do not a cell is.
+        doubts: Counter[Cell] = Counter()
+        for question in questions:
+            doubts.update(dict.fromkeys(question.cells, 1 if question in contradictory else -1))
+        if contradictory and (yield from self._find_change(contradictory, doubts)):
+            failed = [question for question in failed if question.answer is None]
+        while failed and self.is_usable and self._questions_left >= 0:
+            failed = yield from self._narrow(failed, doubts)
+
+    def _narrow(
+        self, failed: Sequence[Question], doubts: Counter[Cell]
+    ) -> Generator[Sequence[Question], None, list[Question]]:
+        """Ask less at once than in questions that failed; return those that are left, which have failed too.
+
+        Of contradictory ones the first only, as the others may have the same reason.
+        """
+        waiting: list[Question] = []
+        found = [question for question in failed if question.answer is None] or failed[:1]
+        groups: list[list[Question]] = []
+        for question in found:
+            cells = question.cells
+            if len(cells) == 1:
+                groups.append([Question(cells, is_repeated=True)])
+                continue
+            most = max(doubts[cell] for cell in cells)
+            likely = [cell for cell in cells if doubts[cell] == most]
+            others = [cell for cell in cells if doubts[cell] < most]
+            parts = (likely, others) if others else halves(cells)
+            groups.append([Question(part, is_repeated=True) for part in parts])
+            if question.answer is not None:
+                groups[-1].append(Question(cells, is_repeated=True))
+        yield from self._ask([question for group in groups for question in group])
+        at_fault: dict[Cell, None] = {}
+        for group in groups:
+            wrong = [question for question in group if not self._accepts(question)]
+            if len(group) == 1 and wrong:
+                at_fault[wrong[0].cells[0].root] = None
+            elif len(group) == 3 and wrong == group[2:]:
+                # Both parts count what they are asked, and the whole differs again.
+                self.is_usable &= wrong[0].answer is None
+            else:
+                waiting += [question for question in wrong if question in group[:2]]
+        if at_fault:
+            yield from self._begin_anew(at_fault)
+        return [
+            question
+            for question in (*waiting, *(question for question in failed if question not in found))
+            if all(cell.root in self._roots for cell in question.cells) and not self._accepts(question)
+        ]
+
+    def _find_change(
+        self, contradictory: Sequence[Question], doubts: Counter[Cell]
+    ) -> Generator[Sequence[Question], None, bool]:
+        """Ask the batches most in doubt again, then others asked with them, until one has changed.
+
+        If one has, earlier answers hold up to that change: derive all anew and return True.
+        """
+        cells = {cell for question in contradictory for cell in question.cells}
+        most = max(doubts[cell] for cell in cells)
+        likely = {cell.root for cell in cells if doubts[cell] == most}
+        facts = [fact for fact in self._facts if any(cell.root in likely for cell in fact.cells)]
+        beside = {cell.root for fact in facts for cell in fact.cells}
+        for near in (likely, {cell.root for cell in cells}, beside):
+            roots = [root for root in self._roots if root in near and not root.is_asked_again]
+            asked = [Question([root], is_repeated=True) for root in roots]
+            yield from self._ask(asked)
+            has_changed = False
+            for root, question in zip(roots, asked, strict=True):
+                before = root.answer or {}
+                root.is_asked_again = True
+                if root.take(question.answer) and (change := difference([root.answer or {}], before)):
+                    has_changed = True
+                    root.is_asked_again = False
+                    root.faults += 1
+                    self._unchecked[root] = None
+                    for fact in (*self._facts, *contradictory):
+                        if any(cell.root is root for cell in fact.cells):
+                            fact.changes.append(change)
+            if has_changed:
+                self._facts += contradictory
+                self._rebuild()
+                return True
+        return False
+
+    def _begin_anew(self, at_fault: Iterable[Cell]) -> Rounds:
+        """Search the smallest parts of batches at fault as batches, those without counts together."""
+        high = self._bounds.high
+        parts_of: dict[Cell, list[Sequence[Unit]]] = {}
+        for root in at_fault:
+            parts = parts_of[root] = [cell.units for cell in root.leaves() if cell.total(high)]
+            if empty := [unit for cell in root.leaves() if not cell.total(high) for unit in cell.units]:
+                parts.append(empty)
+            if len(parts) == 1:
+                parts[:] = halves(root.units)
+            del self._roots[root]
+        self._rebuild()
+        cells_of = {
+            root: [cell for part in parts for cell in self._add_root(part, root.faults + 1, few=0)]
+            for root, parts in parts_of.items()
+        }
+        yield from self._ask_roots([cell for cells in cells_of.values() for cell in cells])
+        for root, cells in cells_of.items():
+            answers = [cell.answer for cell in cells if cell.answer is not None]
+            if len(answers) == len(cells) and difference(answers, root.answer or {}):
+                again = Question([root], is_repeated=True)
+                yield from self._ask([again])
+                # As before: the service does not count what it is asked.
+                self.is_usable &= again.answer != root.answer
+
+    def _rebuild(self) -> None:
+        """Derive anew what is known from the answers for batches and the other answers."""
+        self._bounds, facts, self._facts = Bounds(), self._facts, []
+        self.leave([root for root in self._roots if root.faults > MOST_FAULTS])
+        for root in self._roots:
+            root.know(self._bounds)
+            for cell in root.tree():
+                cell.questions = []
+                if cell.halves:
+                    self._bounds.accepts(partial(cell.halve, self._bounds))
+        for fact in facts:
+            if any(cell.root not in self._roots for cell in fact.cells) or not self._accepts(fact):
+                fact.cells[0].has_led = False
+                for cell in fact.cells:
+                    if cell.root in self._roots and cell.root.halves:
+                        self._unchecked[cell.root] = None
+        cells = [cell for root in self._roots for cell in root.tree()]
+        low = self._bounds.low
+        self._open = [
+            cell for cell in cells if not cell.is_exact(self._bounds) or (not cell.halves and cell.total(low))
+        ]
+        self._empty = [
+            cell for cell in cells if not (cell.halves or cell.questions or cell.total(self._bounds.high))
+        ]
+
+    def _take_results(self) -> None:
+        """Give the counts of each unit that has any."""
+        low = self._bounds.low
+        for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
+            counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
+            key, *others = cell.keys
+            if others:
+                self.unresolved += [key, *others]
+            else:
+                self.results[key] = counts
 
     # What to ask.
 
-    def _ask(self, questions: Sequence[Question]) -> Rounds:
-        for question in questions:
-            question.cells[0].has_led = True
-            question.cells[0].origin.requests += 1
-        yield questions
-
-    def _ask_roots(self, questions: Sequence[Question]) -> Rounds:
-        """Ask whole batches."""
-        if questions:
-            yield from self._ask(questions)
-        dense = min(DENSE, DENSE_SHARE * sum(len(each.keys) for each in questions if each.answer))
-        for question in questions:
-            root, answer = question.cells[0], question.answer
-            is_dense = answer is not None and answer.get(TOTAL, 0) >= max(1, dense * len(root.units))
-            if not is_dense and root.take(answer):
-                root.know(self._bounds)
-                continue
-            self._suspects[root] = None
-            if answer is not None:
-                # Its halves are no better: ask its keys alone.
-                root.origin.requests += 2 * len(root.origin.keys)  # see `_is_costly`
-
-    def _split(self) -> Iterator[Pause]:
+    def _split(self) -> None:
         """Halve each cell that surely has counts, even before all of them are known."""
         cells: list[Cell] = []
-        for cell in self._cells:
+        for cell in self._open:
+            if cell.root not in self._roots:
+                continue
             if len(cell.units) > 1 and not cell.halves and cell.total(self._bounds.low):
-                if (yield from self._bounds.accepts(partial(cell.halve, self._bounds))):
-                    cells += cell.halves
-                else:
-                    self._suspects[cell.root] = None
+                self._bounds.accepts(partial(cell.halve, self._bounds))
+                cells += cell.halves
+                if cell is cell.root:
+                    self._unchecked[cell] = None
             if not cell.is_exact(self._bounds):
                 cells.append(cell)
-            elif cell is not cell.root and not cell.halves and not cell.total(self._bounds.high):
+            elif not cell.halves and not cell.total(self._bounds.high):
                 self._empty.append(cell)
-            yield ()
-        self._cells = cells
+        self._open = cells
 
-    def _pair(self) -> list[Question]:
-        """Return questions for both halves of the batch with most counts."""
-        split = [root for root in self._roots if root.halves]
-        if not split:
-            return []
-        root = max(split, key=lambda root: (len(root.keys), root.total(self._bounds.low)))
-        return list(map(Question, root.halves))
-
-    def _verify(self, pair: Sequence[Question]) -> Rounds:
-        """Compare the halves of a batch with it; if it differs, ask all again: it may have changed."""
-        whole = pair[0].cells[0].root.answer
-        for _ in range(TRIES):
-            answers = [question.answer for question in pair if question.answer is not None]
-            if whole is None or len(answers) < len(pair):
-                return
-            if not difference(answers, whole):
-                self.is_verified = True
-                return
-            again = Question(pair[0].cells[0].root)
-            yield from self._ask([again, *pair])
-            whole = again.answer
-        self.is_usable = False
-
-    def _pack(self, questions: list[Question]) -> Iterator[Pause]:
-        """Add questions for first halves, each with cells whose counts are unlikely to be confused.
+    def _pack(self, asked: Sequence[Question]) -> list[Question]:
+        """Return questions for first halves, each with cells whose counts are unlikely to be confused.
 
         Each question is led by a first half that led none before, so there are never more than halving asks.
         Cells that were asked and are still open ride along: in new company they make the old answers clear.
         """
-        asked = {cell for question in questions for cell in question.cells}
+        leading = {cell for question in asked for cell in question.cells}
         fresh: list[Cell] = []
         repeats: list[Cell] = []
-        for cell in sorted(self._cells, key=lambda cell: -len(cell.keys)):
-            yield ()
-            if cell.is_first and cell not in asked and not cell.is_exact(self._bounds):
+        for cell in sorted(self._open, key=lambda cell: -len(cell.keys)):
+            if cell.is_first and cell not in leading and not cell.is_exact(self._bounds):
                 (repeats if cell.questions else fresh).append(cell)
         packed: list[Question] = []
-        yield from self._place(fresh, packed, DOUBT)
-        if len(questions) + len(packed) < FEW_REQUESTS:
-            yield from self._place(_apart(repeats, self._bounds), packed, REPEAT_DOUBT)
+        self._place(fresh, packed, DOUBT)
+        if len(asked) + len(packed) < FEW_REQUESTS:
+            self._place(apart(repeats, self._bounds), packed, REPEAT_DOUBT)
         else:
-            ends = [cell for cell in repeats if not cell.halves]
-            yield from self._place(ends, packed, DOUBT, opens=False)
-        empty = [cell for cell in self._empty if not cell.is_empty_again]
-        self._empty = sorted(empty, key=lambda cell: -len(cell.keys))
-        for question in packed:
-            empty = question.carry(empty)
-            yield ()
-        questions += packed
-        if not questions:
-            repeats.sort(key=lambda cell: -cell.total(self._bounds.low))
-            questions += map(Question, repeats[:1])
+            self._place([cell for cell in repeats if not cell.halves], packed, DOUBT, opens=False)
+        self._carry(packed)
+        left = fresh + repeats
+        if not asked and not packed and left:
+            packed.append(Question([max(left, key=lambda cell: cell.total(self._bounds.low))]))
+        for question in (*asked, *packed):
+            question.cells[0].has_led = True
+        return packed
 
-    def _place(
-        self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True
-    ) -> Iterator[Pause]:
+    def _place(self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True) -> None:
         """Add each cell to the question where it confuses least, or to a new one."""
         for cell in cells:
             profile = cell.profile(self._bounds)
             best, least = None, most
             for question in packed:
-                if question.has_room(cell):
+                if len(question.cells) < WIDTH and question.has_room(cell):
                     doubt = confusion(profile, question.profile, least)
                     if doubt < least:
                         best, least = question, doubt
             if best:
                 best.add(cell, profile)
             elif opens and not cell.has_led:
-                packed.append(Question(cell, profile))
-            yield ()
+                packed.append(Question([cell]))
+                packed[-1].profile = profile
 
-    def _confirm(self) -> Rounds:
-        """Check what is known, and give the results."""
-        counts: dict[Unit, Answer] = {}
-        everything = [key for root in self._roots for key in root.keys]
-        for root in self._roots:
-            known = root.known(self._bounds)
-            if known is None:
-                self.unresolved += everything
-                return
-            counts.update(known)
-            yield ()
-        checks = yield from checks_of([root for root in self._roots if root.halves], counts)
-        confirmation = Confirmation(counts, self._facts)
-        yield from confirmation.rounds(checks, len(everything) // 3)
-        self.is_usable &= confirmation.is_consistent
-        if not self.is_usable or confirmation.has_given_up:
-            self.unresolved += everything
-            return
-        self.unresolved += [key for unit in confirmation.unresolved for key in unit]
-        for (key, *others), found in counts.items():
-            if others:
-                self.unresolved += [key, *others]
-            else:
-                self.results[key] = found
-
-    # What answers say.
-
-    def _learn(self, question: Question) -> Generator[Pause, None, bool]:
-        """State that the counts of the cells add up to the answer; return False if they cannot."""
-        empty = [cell for cell in question.riders if not cell.total(self._bounds.high)]
-        is_usable = is_sound(question.answer, question.cells[0].root.dimensions)
-        if not is_usable or not (yield from self._bounds.accepts(partial(question.state, self._bounds))):
-            return False
-        self._facts.append(question)
-        for cell in question.cells:
-            cell.questions.append(question)
-        for cell in empty:
-            cell.is_empty_again = not question.changes
-        return True
-
-    def _drop(self, question: Question) -> None:
-        """Do without an answer: one of the cells is at fault, or a rider. Ask them in other company."""
-        self._empty = [cell for cell in self._empty if cell not in question.riders]
-        question.cells[0].has_led = False
-        for cell in question.cells:
-            cell.contradictions += 1
-        if len(question.cells) == 1 and not question.riders:
-            self._suspects[question.cells[0].root] = None
-
-    # What goes wrong.
-
-    def _add_root(self, root: Cell) -> None:
-        if len(root.units) > max(1, self._few):
-            self._roots.append(root)
-        else:
-            self.unresolved += root.keys
-
-    def _find_change(
-        self, questions: Sequence[Question], suspects: Iterable[Cell]
-    ) -> Generator[Any, None, bool]:
-        """Ask batches with contradictory answers again, then those that were asked with them.
-
-        If one has changed, derive all anew and return True.
-        """
-        near = set(suspects).union(*(question.roots for question in questions))
-        has_changed = False
-        while not has_changed:
-            again = [Question(root) for root in self._roots if root in near and not root.is_asked_again]
-            if not again:
-                return False
-            yield from self._ask(again)
-            for question in again:
-                root, before = question.cells[0], question.cells[0].answer or {}
-                root.is_asked_again = True
-                if root.take(question.answer) and (change := difference([root.answer or {}], before)):
-                    has_changed = True
-                    for fact in (*self._facts, *questions):
-                        if root in fact.roots:
-                            fact.changes.append(change)
-            near = near.union(*(fact.roots for fact in self._facts if not fact.roots.isdisjoint(near)))
-        self._facts += questions
-        yield from self._rebuild()
-        return True
-
-    def _cut(self) -> Rounds:
-        """Ask the halves of suspect batches, or their units if they took too many requests."""
-        while self._suspects:
-            suspects, self._suspects = list(self._suspects), {}
-            known = [root for root in suspects if root.answer is not None and not _is_costly(root)]
-            if (yield from self._find_change((), known)):
-                return
-            old = set(self._roots) - set(suspects)
-            self._roots = [root for root in self._roots if root in old]
-            for root in suspects:
-                if _is_costly(root):
-                    self.unresolved += root.keys
+    def _carry(self, questions: Iterable[Question]) -> None:
+        """Ask cells without counts again where there is room, the largest first, or halves of them."""
+        cells = [
+            cell for cell in self._empty if cell.root in self._roots and not cell.total(self._bounds.high)
+        ]
+        cells.sort(key=lambda cell: len(cell.keys))
+        for question in questions:
+            left: list[Cell] = []
+            while cells and question.room:
+                cell = cells.pop()
+                if question.has_room(cell):
+                    question.add(cell, {})
+                elif len(cell.keys) > question.room and len(cell.units) > 1:
+                    cell.halve(self._bounds)
+                    cells += cell.halves
                 else:
-                    for half in halves(root.units):
-                        self._add_root(Cell(half, origin=root.origin))
-            yield from self._ask_roots([Question(root) for root in self._roots if root not in old])
-        yield from self._rebuild()
+                    left.append(cell)
+            cells += reversed(left)
+        self._empty = cells
 
-    def _rebuild(self) -> Iterator[Pause]:
-        """Derive anew what is known from the answers for batches and the other answers."""
-        self._bounds, facts, self._facts, self._empty = Bounds(), self._facts, [], []
-        self._cells = [cell for root in self._roots for cell in root.tree()]
-        roots = set(self._roots)
-        for cell in self._cells:
-            cell.is_empty_again = False
-            cell.questions = []
-            if cell is cell.root:
-                cell.know(self._bounds)
-            if cell.halves and not (yield from self._bounds.accepts(partial(cell.halve, self._bounds))):
-                self._suspects[cell.root] = None
-            yield ()
-        for fact in facts:
-            if not fact.roots <= roots:
-                fact.cells[0].has_led = False
-            elif not (yield from self._learn(fact)):
-                self._drop(fact)
-            yield ()
-
-
-def _apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
-    """Return cells of which no two were in one question, those that may have most counts first."""
-    found: list[Cell] = []
-    used: set[Question] = set()
-    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
-        if used.isdisjoint(cell.questions):
-            used.update(cell.questions)
-            found.append(cell)
-    return found
-
-
-def _is_costly(root: Cell) -> bool:
-    """Return whether a batch has taken as many requests as only contradictory answers can explain."""
-    return root.origin.requests > 2 * len(root.origin.keys)
+    def _check(self) -> list[Question]:
+        """Return questions about all units with counts that are not checked yet."""
+        groups: dict[tuple[int, frozenset[str]], list[Cell]] = {}
+        low, roots = self._bounds.low, [root for root in self._unchecked if root in self._roots]
+        units_of = {root: [cell for cell in root.leaves() if cell.total(low)] for root in roots}
+        is_few = sum(map(len, units_of.values())) <= CHECKS
+        for root, units in units_of.items():
+            # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
+            codes = sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
+            for cell, code in zip(units, codes, strict=False):
+                for n in [CHECKS + len(groups)] if is_few else range(CHECKS):
+                    if is_few or code >> n & 1:
+                        groups.setdefault((n, root.dimensions), []).append(cell)
+        self._unchecked = {}
+        questions: list[Question] = []
+        for cells in {tuple(cells): None for cells in groups.values()}:
+            question = None
+            for cell in cells:
+                if question is None or not question.has_room(cell):
+                    question = Question([cell], is_repeated=True)
+                    questions.append(question)
+                else:
+                    question.add(cell, {})
+        # Cells without counts, too: in other questions they may have hidden an error.
+        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
+        if not is_few:
+            self._empty = list(dict.fromkeys((*self._empty, *empty)))
+            self._carry(questions)
+            return questions
+        checks = len(questions)
+        for cell in empty:
+            if len(questions) == checks or not questions[-1].has_room(cell):
+                questions.append(Question([cell], is_repeated=True))
+            else:
+                questions[-1].add(cell, {})
+        return questions

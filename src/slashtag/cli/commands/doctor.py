@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typer import Option
 
 from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
-from ...export import Column, Table
+from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
 
@@ -57,7 +57,7 @@ async def diagnose(
     """
     chosen = [key.strip() for key in (keys or "").split(",") if key.strip()]
     async with run.session() as session:
-        with output.writer(FINDINGS) as writer, run.bars() as start_bar:
+        with output.writer(FINDINGS, before=run.end_bars) as writer, run.bars() as start_bar:
             advance = start_bar("checking", "requests")
             async for check, (result, found) in examine(session.with_options(retry=RETRY), chosen):
                 if result == "failed":

@@ -19,18 +19,14 @@ from ...export import (
     NAMED_URLS,
     TAGS,
     By,
-    Column,
-    RowDifference,
     Summary,
-    Table,
-    Writer,
     clicks_table,
-    compare_files,
     dimensions_table,
     export_clicks,
     export_tags,
     export_urls,
 )
+from ...tables import Column, RowDifference, Table, Writer, compare_files
 from ..output import OutputOptions
 from ..run import MAX_FAILURES, Run, command
 from ..selection import PeriodArguments, SelectionOptions, note_of_shared
@@ -113,7 +109,7 @@ async def _export(
         journal = path.with_name(f".{path.name}.journal")
         run.resumes_from(journal)
     async with run.session(journal=journal) as session:
-        with output.writer(table) as writer, run.bars() as start_bar:
+        with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
             summary = await work(session, writer, progress=start_bar("exporting", unit))
     run.say(f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}")
     if not summary.reconciles:
@@ -121,6 +117,11 @@ async def _export(
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
     if summary.shared:
         run.say(note_of_shared(summary.shared))
+    if summary.bounded:
+        text = (
+            f"of {many(summary.bounded, 'slashtag')} that links without the tag have too, the rows have the"
+        )
+        run.warn(f"{text} least clicks; `slashtag top --tag` shows also the most", "incomplete: ")
     # Not if another run may get an answer to what failed.
     if journal is not None and not run.failures:
         remove_journal(journal)

@@ -12,10 +12,11 @@ from typing import Any, Literal
 import typer
 from typer import Argument, Option
 
-from ... import AsyncSession, DateRange, InvalidRequestError, ShortUrl
-from ..._internal import many, optional
-from ...bulk_update import COLUMNS, BulkUpdate, ChangesError
-from ...export import NAMED_URLS, TAGS, Column, Table, named_url_row, names_of_tags, tag_row
+from ... import AsyncSession, Change, DateRange, InvalidRequestError, ShortUrl
+from ..._internal import MAX_SLASHTAG, find_doubts, many, optional
+from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, DoubtfulChangesError
+from ...export import NAMED_URLS, TAGS, named_url_row, names_of_tags, tag_row
+from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
 
@@ -39,6 +40,8 @@ WIDTHS = {
 WIDTHS_OF_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
 _which = partial(Option, rich_help_panel="Which links")
 _bulk = partial(Option, rich_help_panel="Many links")
+#: What to do about values that are doubtful.
+_CONFIRM = "correct it, or give --yes to send it all the same"
 
 
 @dataclass
@@ -85,15 +88,13 @@ def _first_day(text: str | None) -> date:
 async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> None:
     """List the short URLs of the account."""
     count, limit = 0, filter_.limit
-    # Rows that stream onto the terminal are their own progress.
-    silent = output.form not in (None, "table") and sys.stdout.isatty()
     async with run.session() as session:
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
         else:
             names = await optional(session, "names of tags", names_of_tags) or {}
-        with output.writer(NAMED_URLS, WIDTHS) as writer, run.bars() as start_bar:
-            progress = None if silent else start_bar("reading", "rows")
+        with output.writer(NAMED_URLS, WIDTHS, run.end_bars) as writer, run.bars() as start_bar:
+            progress = start_bar("reading", "rows")
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
             async with listing.pages() as pages:
                 async for page in pages:
@@ -117,7 +118,7 @@ class BulkOptions:
         exists=True,
         dir_okay=False,
         metavar="FILE",
-        help=f"Changes: CSV or .xlsx with some of the columns {', '.join(COLUMNS)}; or an edited copy "
+        help=f"Changes: a CSV file or workbook with columns of {', '.join(COLUMNS)}; or an edited copy "
         "of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
     )
     dry_run: bool = _bulk(False, "--dry-run", help="Show what would change, and change nothing.")
@@ -160,6 +161,12 @@ async def update_url(
     members: MemberOptions,
     output: OutputOptions,
     key: str | None = Argument(None, metavar="KEY", help="The slashtag of the link; all digits: its id."),
+    yes: bool = Option(
+        False,
+        "--yes",
+        help="Do not ask about a destination with a scheme that browsers do not know, as of an app, or a "
+        "slash in a slashtag.",
+    ),
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
 
@@ -172,9 +179,10 @@ async def update_url(
             raise InvalidRequestError("with --from the file says which links are changed, and how")
         try:
             async with run.session() as session:
-                await (_show if bulk.dry_run else _update)(run, session, bulk, bulk.source, output)
+                await (_show if bulk.dry_run else _update)(run, session, bulk, bulk.source, output, yes)
         except ChangesError as error:
-            for problem in (*error.problems, error.summary):
+            advice = f"; {_CONFIRM}" * isinstance(error, DoubtfulChangesError)
+            for problem in (*error.problems, error.summary + advice):
                 run.lines.error(str(problem))
             raise typer.Exit(1) from None
         return
@@ -183,9 +191,12 @@ async def update_url(
     changes: dict[str, Any] = vars(members).copy()
     if members.password is not None:
         changes["password"] = _password() if members.password else ""
+    # A longer number is no id; the library refuses it as a slashtag.
+    link = int(key) if key.isascii() and key.isdecimal() and len(key) <= MAX_SLASHTAG else key
+    doubts = [] if yes else list(find_doubts(Change(link, **changes)))
+    if doubts and not run.confirm(doubts):
+        raise InvalidRequestError(f"{'; '.join(doubts)}; {_CONFIRM}")
     async with run.session() as session:
-        # What is longer does not fit into 64 bits; the library refuses it as a slashtag.
-        link = int(key) if key.isdecimal() and len(key) <= 18 else key
         rows = await session.urls.update(link, **changes)
     output.print(UPDATED, [(key, rows)])
 
@@ -199,11 +210,12 @@ def _password() -> str:
 
 
 async def _show(
-    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions
+    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions, yes: bool
 ) -> None:
     """Print what the rows would change; the exit code is 3 where some would fail or stay unknown."""
     with run.bars() as start_bar:
-        preview = await BulkUpdate(session, source, progress=start_bar("reading", "links")).preview()
+        bar = start_bar("reading", "links")
+        preview = await BulkUpdate(session, source, repeat_lost=bulk.repeat_lost, progress=bar).preview()
     rows = [(each.line, str(each.key), each.member, each.now, each.new) for each in preview.differences]
     output.print(DIFFERENCES, rows)
     run.say(
@@ -215,17 +227,29 @@ async def _show(
             f"an earlier run sent {preview.unknown:,} of them without an answer; where a difference is "
             "listed, the change was not made, or was overwritten since"
         )
+    doubts = () if yes else preview.doubts
+    for doubt in doubts:
+        run.warn(str(doubt), "doubtful: ")
+    if doubts:
+        run.say(_CONFIRM)
     if preview.missing or (preview.unknown and not bulk.repeat_lost):
         run.mark_incomplete()
 
 
 async def _update(
-    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions
+    run: Run, session: AsyncSession, bulk: BulkOptions, source: Path, output: OutputOptions, yes: bool
 ) -> None:
     """Send the changes, and print what is left and what helps; the exit code is 3 where something is left."""
     with run.bars() as start_bar:
         bar = start_bar("updating", "rows")
-        update = BulkUpdate(session, source, keep=bulk.keep, repeat_lost=bulk.repeat_lost, progress=bar)
+        update = BulkUpdate(
+            session,
+            source,
+            keep=bulk.keep,
+            repeat_lost=bulk.repeat_lost,
+            confirm=yes or run.confirm,
+            progress=bar,
+        )
         run.resumes_from(update.path)
         async with update:
             left = [outcome async for outcome in update if outcome.status != "done"]

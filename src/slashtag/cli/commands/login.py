@@ -5,7 +5,8 @@ import sys
 import typer
 from typer import Option
 
-from ... import InvalidRequestError
+from ... import ConfigurationError, InvalidRequestError
+from ..._internal import strip_invisible
 from .. import service
 from ..run import Run, command
 
@@ -30,20 +31,24 @@ async def login(
         run.say(f"removed {file}" if saved else "no credentials were saved")
     elif list_:
         for name in service.profiles():
-            print(name or "(no name)", getattr(service.read(name), "base_url", ""), sep="\t")
+            try:
+                print(name or "(no name)", getattr(service.read(name), "base_url", ""), sep="\t")
+            except (ConfigurationError, OSError) as error:
+                run.warn(str(error), "not readable: ")
     else:
+        file = service.path(profile)  # first: there may be no place for it
         base_url = run.options.base_url or _ask("address of the service", is_secret=False)
-        credentials = service.Login(base_url, _ask("apikey"), _ask("apisecret"))
+        credentials = service.Login(strip_invisible(base_url), _ask("apikey"), _ask("apisecret"))
         async with run.session(credentials) as session:
             await session.urls.page(pagesize=1)
-        file = service.save(credentials, profile)
+        service.save(credentials, profile)
         run.say(f"the service accepts them; saved in {file}")
 
 
 def _ask(what: str, *, is_secret: bool = True) -> str:
     if sys.stdin.isatty():
-        return str(typer.prompt(what, hide_input=is_secret, err=True)).strip()
-    line = sys.stdin.readline().strip()
+        return strip_invisible(typer.prompt(what, hide_input=is_secret, err=True))
+    line = strip_invisible(sys.stdin.readline())
     if not line:
         raise InvalidRequestError(f"no {what} on stdin")
     return line

@@ -25,8 +25,8 @@ from ... import (
     Statistics,
     Year,
 )
-from ...export import Column, Row, Table
 from ...sandbox import Fault, Sandbox, Truth
+from ...tables import Column, Row, Table
 from ..output import draw_rows
 from ..run import command
 from ..stderr import Lines, StartBar, Watch

@@ -23,7 +23,9 @@ from ... import (
     Year,
 )
 from ..._internal import many
-from ...export import Column, Links, Table, hourly_clicks, names_of_tags
+from ..._shared_slashtags import Links, read_names_of_tags
+from ...export import hourly_clicks, names_of_tags
+from ...tables import Column, Table
 from ..output import OutputOptions, draw, labels, percent
 from ..run import Run, command
 from ..selection import PeriodArguments, Selected, SelectionOptions
@@ -115,7 +117,11 @@ async def _answer(
             selected = await selection.resolve(run, session, progress)
             of: dict[str, Any] = {"timezone": timezone, "keys": selected.keys, "tags": selected.tags}
             if by == "tag":
-                of["tags"] = selected.tags or (await names_of_tags(session)).values()
+                if selected.tags is None:
+                    names, unnamed = await read_names_of_tags(session)
+                    of["tags"] = names.values()
+                    if unnamed:
+                        run.warn(f"{many(unnamed, 'tag')} whose name cannot be read", "left out: ")
             elif selected == Selected():
                 links = await Links.read(session, progress=progress)
                 of["keys"] = links.keys

@@ -2,13 +2,13 @@
 
 import logging
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
 from typer import Argument, Option
 
 from ... import ConfigurationError
@@ -75,7 +75,10 @@ def sync(
         )
         loaded = loading.load(pipeline, source)
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.items())) or "no rows"
-    run.say(f"{rows} to {target or destination}; {run.cost()}")
+    name = pipeline.dataset_name
+    # DuckDB needs another name than that of the file.
+    schema = f", schema {name}" if destination == "duckdb" and name != (dataset or "slashtag") else ""
+    run.say(f"{rows} to {target or destination}{schema}; {run.cost()}")
 
 
 def _imported() -> Any:

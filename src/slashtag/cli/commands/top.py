@@ -17,7 +17,8 @@ from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Query, Statistics, Year
 from ..._internal import many
-from ...export import Column, Links, Row, Table
+from ..._shared_slashtags import Bounds, Links
+from ...tables import Column, Row, Table
 from ..output import OutputOptions, percent
 from ..run import Run, command
 from ..selection import PeriodArguments, SelectionOrAllOptions, note_of_shared
@@ -27,9 +28,11 @@ GROUP = 100
 #: From one place in so many links on all are counted. Measured: with fewer places that takes more requests.
 FEW_LINKS = 20
 NUMBERS = Column("clicks", "int"), Column("percent", "float"), Column("clicks_before", "int")
-TOP = Table((Column("slashtag"), *NUMBERS, Column("change_percent", "float")))
+#: Bounds of slashtags that links which are not selected have too; empty for others.
+AT_MOST = Column("clicks_at_most", "int"), Column("clicks_before_at_most", "int")
+TOP = Table((Column("slashtag"), *NUMBERS, Column("change_percent", "float"), *AT_MOST))
 #: Columns that are drawn, each from this width of the terminal on.
-WIDTHS = dict.fromkeys(TOP.names, 0) | {"clicks_before": 80, "change_percent": 60}
+WIDTHS = {"slashtag": 0, "clicks": 0, "percent": 0, "clicks_before": 80, "change_percent": 60}
 CountTogether = Callable[[Sequence[str]], Awaitable[int]]
 
 
@@ -49,18 +52,22 @@ async def top(
     The span is the last 30 days unless given. Whole months are compared with whole months; a span that is not
     over, with the span before up to the same day and time of day. Links are counted in groups of 100, and
     only the groups with most clicks one by one. Links whose clicks fell to 0 are listed --by decline. The
-    service counts links on different domains with the same slashtag as one.
+    service counts links on different domains with the same slashtag as one. Where links without the --tag
+    have a slashtag too, its clicks are at least what is shown, and at most clicks_at_most, which is empty for
+    other links; it is ranked by what it has at least.
     """
     timezone = selection.timezone
     resolved = PeriodArguments(period.start or "30d", period.end).resolve(timezone)
+    spans = resolved.so_far, resolved.before
     async with run.session() as session:
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
             selected = await selection.resolve(run, session, progress)
             links = await Links.read(session, selected.keys, selected.tags, progress)
-            slashtags = [slashtag for slashtag, _ in links.hits.most_common()]
+            own = set(links.own)
+            slashtags = [slashtag for slashtag, _ in links.hits.most_common() if slashtag in own]
             advance = start_bar("counting", "requests")
-            queries = [_query(session, span, timezone) for span in (resolved.so_far, resolved.before)]
+            queries = [_query(session, span, timezone) for span in spans]
             # Clicks of every link, where that takes fewer requests.
             tables: dict[Query[Statistics], dict[str, int]] = {}
 
@@ -70,14 +77,15 @@ async def top(
             async def count(query: Query[Statistics], keys: Sequence[str]) -> int:
                 if query in tables:
                     return sum(tables[query][key] for key in keys)
-                found = await session.stats.collect(query, keys=keys, timezone=timezone)
+                found = await session.stats.collect(query, keys=links.keys_of(keys), timezone=timezone)
                 step()
                 return found.total
 
             is_over = resolved.so_far.bounds == resolved.whole.bounds
             for query in queries if limit * FEW_LINKS >= len(slashtags) and is_over else ():
                 if isinstance(query, DateRange):
-                    each = session.stats.collect_each(query, keys=slashtags, timezone=timezone, progress=step)
+                    keys = links.keys_of(slashtags)
+                    each = session.stats.collect_each(query, keys=keys, timezone=timezone, progress=step)
                     tables[query] = {key: stats.total async for key, stats in each}
             # No link has lost more clicks than it had in the span before.
             now, before = [partial(count, query) for query in queries]
@@ -85,14 +93,27 @@ async def top(
             total, places = await first_places(*ranked, slashtags, limit, by_change=by != "clicks")
             if by == "decline":
                 total, places = await now(slashtags), [Place(key, b, a) for key, a, b in places]
-    rows: list[Row] = []
-    for slashtag, clicks, clicks_before in places:
-        change = percent(clicks - clicks_before, clicks_before) if clicks_before else None
-        rows.append((slashtag, clicks, percent(clicks, total), clicks_before, change))
-    output.print(TOP, rows, WIDTHS)
+            found = [LinkClicks(key, Bounds(n, n), Bounds(m, m)) for key, n, m in places]
+            if links.foreign:
+                shares, earlier = [
+                    await links.shares(session, span, timezone=timezone, progress=step) for span in spans
+                ]
+                found += [
+                    LinkClicks(key, share.total, earlier[key].total, is_shared=True)
+                    for key, share in shares.items()
+                ]
+                of_tags = await session.stats.collect(queries[0], tags=selected.tags, timezone=timezone)
+                # Less only if the service contradicts itself, which is counted.
+                total = max(of_tags.total, total + sum(each.clicks.least for each in found if each.is_shared))
+    found = [each for each in found if each.may_be_ranked(by)]
+    found = sorted(found, key=lambda each: each.rank(by), reverse=True)[:limit]
+    is_shared = any(each.is_shared for each in found)
+    output.print(
+        TOP, [each.row(total) for each in found], WIDTHS | ({"clicks_at_most": 0} if is_shared else {})
+    )
     run.say(
         f"{resolved.text}, compared with {resolved.text_before}: "
-        f"{many(total, 'click')} of {many(len(slashtags), 'link')}; {run.cost()}"
+        f"{many(total, 'click')} of {many(len(links.by_slashtag), 'link')}; {run.cost()}"
     )
     if links.uncountable:
         run.warn(f"{many(len(links.uncountable), 'link')} whose slashtag cannot be requested", "left out: ")
@@ -108,6 +129,35 @@ def _query(session: AsyncSession, span: DateRange, timezone: str | None) -> Quer
             session.stats.plan(Year(year), keys=(), timezone=timezone)
             return Year(year)
     return span
+
+
+class LinkClicks(NamedTuple):
+    """The clicks of a slashtag in the span and in the one before."""
+
+    slashtag: str
+    clicks: Bounds
+    before: Bounds
+    is_shared: bool = False
+
+    def rank(self, by: str) -> int:
+        """Return by how many clicks it is ranked, those that it has at least."""
+        if by == "growth":
+            return self.clicks.least - self.before.most
+        return self.before.least - self.clicks.most if by == "decline" else self.clicks.least
+
+    def may_be_ranked(self, by: str) -> bool:
+        """Whether it may have a place."""
+        if by == "growth":
+            return self.clicks.most > self.before.least
+        return self.before.most > self.clicks.least if by == "decline" else self.clicks.most > 0
+
+    def row(self, total: int) -> Row:
+        """Return its row of TOP."""
+        (clicks, most), (before, most_before) = self.clicks, self.before
+        is_known = self.clicks.are_equal and self.before.are_equal
+        change = percent(clicks - before, before) if before and is_known else None
+        at_most = (most, most_before) if self.is_shared else (None, None)
+        return (self.slashtag, clicks, percent(clicks, total), before, change, *at_most)
 
 
 class Place(NamedTuple):

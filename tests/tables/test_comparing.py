@@ -63,6 +63,12 @@ def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.csv").write_text("x,y\n1,2\n")
     with pytest.raises(InvalidRequestError, match="column"):
         list(compare_files(tmp_path / "odd.csv", tmp_path / "odd.csv"))
+    (tmp_path / "tags.jsonl").write_text('{"tag": "spring", "clicks": 7}\n')
+    for old, new in ((links, tmp_path / "tags.jsonl"), (tmp_path / "tags.jsonl", tmp_path / "odd.csv")):
+        with pytest.raises(InvalidRequestError) as raised:
+            list(compare_files(old, new))
+        assert "tag, clicks" in str(raised.value)
+        assert ("x, y" if new.name == "odd.csv" else "id, slashtag, short_url") in str(raised.value)
     for name in ("cut.parquet", "cut.xlsx", "cut.json"):
         (tmp_path / name).write_bytes(b"{")
         with pytest.raises(InvalidRequestError):
@@ -78,6 +84,26 @@ def test_a_workbook_needs_its_library_and_has_one_sheet(
     book.save(path)
     with pytest.raises(InvalidRequestError, match="several sheets"):
         list(compare_files(path, path))
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(InvalidRequestError, match="pip install"):
         list(compare_files(path, path))
+
+
+def test_writers_differ_in_how_they_write_times_and_fractions(tmp_path: Path) -> None:
+    same = ("2024-01-02 03:04:05", "2024-01-02T03:04:05", "2024-01-02T03:04:05.000", "2024-01-02 3:04:05")
+    other = ("2024-01-02 03:04:50", "2024-01-02 03:04:05.5", "2024-01-02")
+    for n, at in enumerate((*same, *other)):
+        (tmp_path / f"{n}.csv").write_text(
+            f"id,created_at,percent,name\n1,{at},{'5' if n else '5.0'},{at[:0]}\n"
+        )
+        found = list(compare_files(tmp_path / "0.csv", tmp_path / f"{n}.csv"))
+        assert [each.column for each in found] == (["created_at"] if at in other else [])
+
+
+def test_a_wrong_cell_stops_only_if_its_column_is_compared(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text('[{"id": 1, "slashtag": "a", "hits": 1.5, "mine": true}]')
+    new.write_text('[{"id": 1, "slashtag": "b", "hits": true}]')
+    assert list(compare_files(old, new)) == [RowDifference("changed", "1", "b", "slashtag", "a", "b")]
+    with pytest.raises(InvalidRequestError, match="mine"):
+        list(compare_files(old, old))

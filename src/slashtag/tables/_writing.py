@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
@@ -11,22 +12,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, BinaryIO, Literal, Protocol
+from xml.sax.saxutils import escape
 
 import msgspec
 
 from .. import ExportError, InvalidRequestError
-from ._target import AtomicFile
+from ._atomic_file import AtomicFile
 
 Row = tuple[str | int | float | date | datetime | None, ...]
 Sink = BinaryIO | AtomicFile
 
-#: Rows that are turned into bytes at once, and those of a row group of Parquet.
-BATCH, ROW_GROUP = 5_000, 25_000
+#: Rows that are turned into bytes at once.
+BATCH = 5_000
+#: Rows in each group of a Parquet file.
+ROW_GROUP = 25_000
 _TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
-#: What a sheet holds, and the largest integer that Excel keeps exactly.
+#: What a sheet holds, and the smallest integer that the numbers of a workbook may have rounded.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
+#: Before this day the calendars of spreadsheets differ.
+_FIRST_DAY = date(1900, 3, 1)
 _FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss"}
 _WIDTHS = {"text": 32, "timestamp": 19}
+_ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9a-fA-F]{4}_)")
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
@@ -130,7 +137,9 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
 class XlsxWriter:
     """Writer of one sheet with typed cells and a header that stays in view; needs the extra `xlsx`.
 
-    Texts are never formulas or links. Raises ExportError for more than a sheet or a cell holds.
+    Texts are never formulas or links. What no number or time of a workbook holds exactly is a text: large
+    numbers, days before 1900-03-01, parts of a millisecond. Characters that XML does not allow are escaped,
+    as spreadsheets do it. Raises ExportError for more than a sheet or a cell holds.
     """
 
     def __init__(self, file: Any, table: Table) -> None:
@@ -142,6 +151,8 @@ class XlsxWriter:
         options = {"constant_memory": True, "tmpdir": self._folder.name}
         self._book: Any = xlsxwriter.Workbook(file, options)
         self._sheet = self._book.add_worksheet()
+        # Its own misses escapes that overlap, and then takes a text from <r> to </r> for markup.
+        self._sheet._escape_control_characters = _escaped
         self._names = table.names
         self._rows = 0
         formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
@@ -164,7 +175,7 @@ class XlsxWriter:
                 raise ExportError(f"the workbook cannot be written: {error}") from None
 
     def _write(self, n: int, value: Any) -> None:
-        if isinstance(value, int) and abs(value) > EXACT:
+        if _is_inexact(value):
             value = str(value)
         if not isinstance(value, str):
             self._sheet.write(self._rows, n, value, self._formats[n])
@@ -182,6 +193,23 @@ class XlsxWriter:
                 with suppress(OSError):
                     each.close()
             self._folder.cleanup()
+
+
+def _is_inexact(value: Any) -> bool:
+    """Return whether a workbook has no number, day or time that is the same as a value."""
+    if isinstance(value, datetime):
+        return value.date() < _FIRST_DAY or value.microsecond % 1000 > 0
+    if isinstance(value, date):
+        return value < _FIRST_DAY
+    return isinstance(value, int) and abs(value) >= EXACT
+
+
+def _escaped(text: str) -> str:
+    """Return a text as workbooks hold it: _xHHHH_ is a character, and _x005F_ the _ of such a text itself."""
+    text = _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+    if text.startswith("<r>") and text.endswith("</r>"):
+        return f'<r><t xml:space="preserve">{escape(text)}</t></r>'
+    return text
 
 
 def _extra(extra: str, name: str) -> Any:
@@ -228,12 +256,16 @@ def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, 
     """Open a file for the rows of a table; the ending of its name is the format.
 
     It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
-    InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do.
+    InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do, and
+    for half a surrogate pair in a text.
     """
     form = _format_of(path)
     # Closed after an error too: formats write their end now, or when they are dropped.
     with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
-        yield writer
+        try:
+            yield writer
+        except UnicodeEncodeError:
+            raise ExportError("half of a surrogate pair is in a text, which no file can hold") from None
 
 
 def check_table_path(path: str | os.PathLike[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from zlib import crc32
 
 from .. import ExportError
-from .._internal import FileLock, sync_folder
+from .._internal import FileLock, check_local_path, sync_folder
 
 
 @contextmanager
@@ -27,11 +27,13 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
 
     On any error it is removed. A target that is a symbolic link stays one. It gets the `mode`, if given; else
     one that exists keeps its own, which the temporary file has too, and a new one gets what the umask allows.
-    Raises ExportError at once where the path cannot be one, the target is a folder or a device, or its folder
-    cannot be written, or another writes the same target; later where the disk is full.
+    Raises InvalidRequestError for a URL; ExportError at once where the path cannot be one, the target is a
+    folder or a device, or its folder cannot be written, or another writes the same target; later where the
+    disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
+        check_local_path(path)
         self.path = Path(path)
         with ExitStack() as opening, _writing(path):
             self._target = Path(os.path.realpath(path))

@@ -1,0 +1,36 @@
+"""Slashtags that differ only in case, accents or normal form: the service may take them for one."""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def look_alikes(keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Group slashtags that look alike."""
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        groups.setdefault(folded(key), []).append(key)
+    return list(map(tuple, groups.values()))
+
+
+def look_alikes_together(keys: Iterable[T]) -> list[T]:
+    """Move each slashtag, or link, to the first that looks like it: in two batches both may be counted twice.
+
+    What has no slashtag keeps its place.
+    """
+    groups: dict[object, list[T]] = {}
+    for n, key in enumerate(keys):
+        slashtag = getattr(key, "slashtag", key)
+        groups.setdefault(folded(slashtag) if isinstance(slashtag, str) else n, []).append(key)
+    return list(chain.from_iterable(groups.values()))
+
+
+def folded(slashtag: str) -> str:
+    """Return a slashtag without case, accents and compatibility forms."""
+    if slashtag.isascii():
+        return slashtag.lower()
+    parts = unicodedata.normalize("NFKD", slashtag.casefold())
+    return "".join(part for part in parts if not unicodedata.combining(part)).casefold()

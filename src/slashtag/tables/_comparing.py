@@ -1,0 +1,78 @@
+"""Differences of two tables."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from .. import InvalidRequestError
+from ._reading import FRACTIONS, TIMES, LoadedTable, load_table
+
+#: Columns that name a row where it has no id.
+KEYS = ("slashtag", "tag", "date", "hour", "day", "month", "window_start", "window_end", "dimension", "label")
+#: Columns of a listing that change by themselves: neither compared nor sent back.
+VOLATILE = ("hits", "updated_at")
+#: Writers differ in the letter between day and time, in zeros, and in whether a day is a time at midnight.
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d?)(:\d\d:\d\d)(?:(\.\d*?)0*)?")
+
+
+class RowDifference(msgspec.Struct, frozen=True):
+    """Row that only one file has (`column` is ""), or a column in which a row differs.
+
+    `key` is its id, `name` the slashtag of a link or the name of a tag; a row without an id has a `key` only.
+    """
+
+    change: Literal["added", "gone", "changed"]
+    key: str
+    name: str
+    column: str = ""
+    old: str = ""
+    new: str = ""
+
+
+def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Iterator[RowDifference]:
+    """Yield the differences of two listings or two exports, in the order of their rows.
+
+    Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are all
+    columns that both files have but hits and updated_at; others may hold anything. Both files are held in
+    memory. Raises InvalidRequestError for files that cannot be read or compared.
+    """
+    before, after = load_table(old), load_table(new)
+    # Formats of lines without rows have no columns.
+    names = [name for name in before.columns or after.columns if name in (after.columns or before.columns)]
+    keys = ("id",) if "id" in names else tuple(name for name in KEYS if name in names)
+    if not keys and (before.columns or after.columns):
+        told = "; ".join(f"{each.where} has {', '.join(each.columns) or 'none'}" for each in (before, after))
+        raise InvalidRequestError(
+            f"the files have no column in common that names a row ({', '.join(('id', *KEYS))}): {told}"
+        )
+    compared = [name for name in names if name not in (*keys, *VOLATILE)]
+    shown = [name for name in ("slashtag", "name") if keys == ("id",)]
+    earlier, later = (_by_key(each, keys, {*keys, *compared, *shown}) for each in (before, after))
+    gone = {key: row for key, row in earlier.items() if key not in later}
+    for key, row in (gone | later).items():
+        name = next(filter(None, (row.get(name) for name in shown)), "")
+        if key in gone or key not in earlier:
+            yield RowDifference("gone" if key in gone else "added", ", ".join(key), name)
+            continue
+        for column in compared:
+            if (was := earlier[key][column]) != row[column]:
+                yield RowDifference("changed", ", ".join(key), name, column, was, row[column])
+
+
+def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str]) -> dict[tuple[str, ...], dict[str, str]]:
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for _, row in table.rows(used):
+        for name in TIMES & row.keys():
+            if moment := _MOMENT.fullmatch(row[name]):
+                day, hour, rest, fraction = moment.groups("")
+                row[name] = f"{day}T{hour:0>2}{rest}{fraction.rstrip('.')}".removesuffix("T00:00:00")
+        for name in FRACTIONS & row.keys():
+            row[name] = row[name].removesuffix(".0")
+        key = tuple(row[name] for name in keys)
+        if key in found:
+            raise InvalidRequestError(f"{table.where}: several rows of {', '.join(key)}")
+        found[key] = row
+    return found

@@ -1,0 +1,162 @@
+"""Streams that are closed, full, or read by nobody: no file gets their numbers, no data is lost unsaid."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+from .conftest import Serve
+from .test_entry import SCRIPT
+
+WITHOUT_UVLOOP = """
+import sys
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name == "uvloop" else find(name, *more)
+from slashtag.cli import main
+sys.exit(main())
+"""
+WAYS = {
+    "script": [SCRIPT],
+    "module": [sys.executable, "-m", "slashtag"],
+    "without uvloop": [sys.executable, "-c", WITHOUT_UVLOOP],
+}
+CLOSED = ["<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"]
+pytestmark = pytest.mark.usefixtures("environment")
+
+
+def shell(command: Sequence[str], redirections: str, **more: object) -> subprocess.CompletedProcess[str]:
+    """Run a command with these redirections of a shell; a stream that they do not name is captured."""
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirections}', "sh", *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("closed", CLOSED)
+def test_a_file_is_whole_whatever_streams_are_closed(way: str, closed: str, tmp_path: Path) -> None:
+    file = tmp_path / "links.jsonl"
+    ran = shell([*WAYS[way], "export", "urls", "-o", str(file)], closed)
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert ("130 rows" in ran.stderr) is ("2>&-" not in closed)
+    assert [json.loads(line)["id"] for line in file.read_text("utf-8").splitlines()] == [
+        *range(1000001, 1000131)
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-", "</dev/null 1<&0", ">/dev/full"])
+def test_data_that_nobody_gets_is_an_error_before_anything_is_sent(redirection: str, box: Sandbox) -> None:
+    commands = [
+        ["urls", "list"],
+        ["tags", "create", "x"],
+        ["urls", "update", "k", "--destination", "https://x.y"],
+    ]
+    for command in commands:
+        ran = shell([SCRIPT, *command], redirection)
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert ("stdout" in ran.stderr) is ("2>&-" not in redirection)
+    assert not list(box.requests)
+    for command in (["--version"], ["--help"]):
+        assert shell([SCRIPT, *command], redirection).returncode == 1
+
+
+def test_data_is_whole_without_stdin_or_stderr() -> None:
+    for closed in ("<&-", "2>&-", "<&- 2>&-"):
+        ran = shell([SCRIPT, "urls", "list"], closed)
+        assert (ran.returncode, len(ran.stdout.splitlines()), ran.stderr) == (0, 130, "")
+
+
+def test_nothing_is_read_from_a_stdin_that_is_closed(box: Sandbox) -> None:
+    ran = shell([SCRIPT, "login", "--base-url", box.base_url], "<&-")
+    assert (ran.returncode, ran.stderr) == (2, "error: no apikey on stdin\n")
+
+
+@pytest.mark.parametrize("verbosity", ["-q", "-vv"])
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "</dev/null 2<&0"])
+def test_a_stderr_that_takes_nothing_changes_nothing(
+    verbosity: str, redirection: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "links.csv"
+    ran = shell([SCRIPT, "export", "urls", verbosity, "-o", str(file)], redirection)
+    assert ran.returncode == 0
+    assert len(file.read_text("utf-8").splitlines()) == 131
+    ran = shell([SCRIPT, "urls", "list", verbosity, "--limit", "3"], redirection)
+    assert (ran.returncode, len(ran.stdout.splitlines())) == (0, 3)
+    assert shell([SCRIPT, "tags", "list", verbosity, "--nothing"], redirection).returncode == 2
+
+
+def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as broken:
+        ran = subprocess.run(
+            [SCRIPT, "urls", "list", "-vv"], stdout=subprocess.PIPE, stderr=broken, text=True, check=False
+        )
+    assert (ran.returncode, len(ran.stdout.splitlines())) == (0, 130)
+
+
+# --- progress -------------------------------------------------------------------------------------------
+
+
+def on_terminal(line: str) -> str:
+    """What a terminal shows of a line of a shell."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.environ["TERM"] = "xterm"
+        os.execvp("sh", ["sh", "-c", line.replace("slashtag ", f"'{SCRIPT}' ", 1)])
+    shown = b""
+    # It ends with an error where nobody writes any more.
+    with suppress(OSError):
+        while more := os.read(terminal, 65_536):
+            shown += more
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return shown.decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "first"),
+    [
+        ("slashtag urls list | head -n 2", "reading", '{"id":1000001'),
+        ("slashtag urls list --format csv | cat", "reading", "id,slashtag"),
+        ("slashtag urls list --format jsonl", "reading", '{"id":1000001'),
+        ("slashtag export urls | head -n 1", "exporting", '{"id":1000001'),
+        ("slashtag doctor --format jsonl | cat", "checking", '{"check":"credentials"'),
+    ],
+)
+def test_progress_is_gone_before_rows_are_written(serve: Serve, line: str, name: str, first: str) -> None:
+    # Slow enough that progress is drawn before the first answer.
+    with serve(urls=700, clicks=50, latency=0.2):
+        shown = on_terminal(line)
+    progress, found, rows = shown.partition(first)
+    assert found
+    assert name in progress
+    # The line was erased, and no later one was drawn.
+    assert re.search(r"\x1b\[2K[^━]*$", progress)
+    assert "━" not in rows
+
+
+def test_progress_stays_while_rows_go_to_a_file(serve: Serve, tmp_path: Path) -> None:
+    with serve(urls=1_200, clicks=0, latency=0.2):
+        shown = on_terminal(f"slashtag urls list > '{tmp_path}/links.jsonl'")
+    assert "rows" in shown
+    assert re.search(r"reading .* [1-9][\d,]* rows", shown)
+    assert len((tmp_path / "links.jsonl").read_bytes().splitlines()) == 1_200

@@ -1,0 +1,84 @@
+"""Laws of reading JSON whose texts are not Unicode: what is readable is read as ever, the rest is marked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from slashtag._core.lenient_json import decode, is_readable, repaired
+
+texts = st.text(max_size=6)
+#: Texts as JavaScript cuts them, too.
+cut_texts = st.text(st.characters(codec=None) | st.sampled_from("\ud83d\ude00\\u"), max_size=6)
+
+
+def values_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    leaves = text | st.integers() | st.booleans() | st.none()
+    return st.recursive(
+        leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3)
+    )
+
+
+def refuse(text: str) -> None:
+    raise AssertionError(text)
+
+
+@given(values_of(texts), st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"]))
+def test_what_is_unicode_is_read_as_it_is(value: Any, encoding: str) -> None:
+    body = json.dumps([value], ensure_ascii=False).encode(encoding)
+    assert decode(body) == [value]
+    assert repaired(decode(body), refuse) == [value]
+
+
+@given(values_of(cut_texts))
+@example("\\ud83d")
+@example("\\\ud83d")
+@example({"\ud83d": {"\ude00": "\ud83d\ude00"}})
+def test_halves_of_characters_are_replaced_and_nothing_else(value: Any) -> None:
+    body = json.dumps(value).encode()
+    read = json.loads(body)  # joins two halves that are neighbours
+    assert decode(body) == read
+    found: list[str] = []
+    whole = repaired(read, found.append)
+    json.dumps(whole, ensure_ascii=False).encode()
+    assert bool(found) == (not is_readable(json.dumps(read, ensure_ascii=False)))
+    if not found:
+        assert whole == read
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (rb"https://a.example/\ud83d", "https://a.example/\ufffd"),
+        (rb"\ude00\ud83d!", "\ufffd\ufffd!"),
+        (rb"\\ud83d", "\\ud83d"),
+        (rb"\uD83D\uDE00", "\U0001f600"),
+        (b"caf\xe9", "caf\ufffd"),
+        (b"\x93quoted\x94", "\ufffdquoted\ufffd"),
+        (b"\xc0\xaf", "\ufffd\ufffd"),
+        (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
+        (b"a\x00b", "a\ufffdb"),
+        (b"a\tb", "a\tb"),
+        ("\ufffd".encode(), "\ufffd"),
+    ],
+)
+def test_what_is_no_character_becomes_the_replacement_character(written: bytes, expected: str) -> None:
+    assert repaired(decode(b'"' + written + b'"'), lambda text: None) == expected
+
+
+def test_counts_of_labels_that_become_equal_are_added_up() -> None:
+    labels = ["a\udce9", "a\udce8", "a\ufffd", "Direct"]
+    value = dict(zip(labels, ["2", 3, 1, 4], strict=True))
+    found: list[str] = []
+    assert repaired(value, found.append) == {"a\ufffd": 6, "Direct": 4}
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("body", [b"", b'{"a": 1', b"<html>", b'"\\q"', b"[1] 2", b"\x00", b'{"a":1}\xe9'])
+def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises((json.JSONDecodeError, UnicodeDecodeError)):
+        decode(body)

@@ -1,0 +1,219 @@
+"""What is written is read back unchanged, and tables of other programs are read by one set of rules."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import date, datetime
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slashtag import InvalidRequestError
+from slashtag.tables import FORMATS, Column, Row, Table, load_table, open_writer, read_table
+
+TABLE = Table(
+    (
+        Column("id", "int"),
+        Column("slashtag"),
+        Column("destination"),
+        Column("percent", "float"),
+        Column("date", "date"),
+        Column("created_at", "timestamp"),
+    )
+)
+PIECES = [
+    "=1+1", "+1", "@x", "-1", "'a", "_x0020_", "Due_x0020_Date", "_x0020_x0041_", "_x005F_",
+    "_x005f_x0041_", "_x00+5_", "_xFFFE_", "_x", "<r>", "</r>", "<r>a</r>", "&amp;", "]]>", "\r", "\n",
+    "\r\n", "\t", "\0", "\a", "\x1f", "\x7f", "\x85", "\u2028", "\ufeff", "\ufffe", "\uffff", "\xa0",
+    " ", "007", "1e5", "1.0", "50%", "TRUE", "null", "NaN", "#N/A", "#x", "sep=;", "2024-01-01",
+    "2024-01-01 00:00:00", "12345678901234567890", ",", ";", '"', "[1]", '{"a": 1}',
+    "https://a.example/?x=1&y=<2>", "é", "e\u0301", "😀", "\U0010ffff", "العربية",
+]  # fmt: skip
+TEXTS = (
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+    | st.sampled_from(PIECES)
+    | st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
+    | st.text("_x0041F5 <r>/\r\n\t", max_size=25)
+)
+DAYS = st.dates() | st.sampled_from([date(1900, 2, 28), date(1900, 3, 1), date(1, 1, 1), date(9999, 12, 31)])
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([2**53 - 1, 2**53, 2**53 + 1, 10**15 + 1])
+ROWS = st.lists(
+    st.tuples(
+        st.none() | NUMBERS,
+        st.none() | TEXTS,
+        TEXTS,
+        st.none() | st.integers(0, 1000).map(lambda n: n / 10),
+        st.none() | DAYS,
+        st.none() | st.datetimes(),
+    ),
+    max_size=6,
+)
+
+
+def as_text(value: object) -> str:
+    """Return a value as a table holds it, whatever its format."""
+    text = "" if value is None else str(value)
+    if isinstance(value, float):
+        return text.removesuffix(".0")
+    if isinstance(value, datetime):
+        return text.replace(" ", "T").removesuffix("T00:00:00")
+    return text
+
+
+def same(column: str, text: str) -> str:
+    """Return what the formats write in their own ways in one: a fraction of zero, a day as a midnight."""
+    if column == "percent":
+        return text.removesuffix(".0")
+    if column == "created_at":
+        text = text.replace(" ", "T").removesuffix("T00:00:00")
+        # Three or six digits of a second.
+        return text if text[-7:-6] != "." else text.removesuffix("000")
+    return text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@settings(deadline=None)
+@given(ROWS)
+def test_what_is_written_is_read_back_unchanged(form: str, rows: list[Row]) -> None:
+    file = io.BytesIO()
+    writer = open_writer(form, file, TABLE)
+    writer.write(rows)
+    writer.close()
+    file.seek(0)
+    expected = [
+        {name: same(name, as_text(value)) for name, value in zip(TABLE.names, row, strict=True)}
+        for row in rows
+    ]
+    read = [
+        {name: same(name, text) for name, text in cells.items()} for _, cells in load_table(file, "x").rows()
+    ]
+    assert read == [cells for cells in expected if any(cells.values())]
+
+
+def rows_of(data: bytes) -> list[dict[str, str]]:
+    return [cells for _, cells in load_table(io.BytesIO(data), "a.csv").rows()]
+
+
+ID = "1234567890123456789"
+EXPECTED = [{"id": ID, "slashtag": "k0"}, {"id": "7", "slashtag": "#sale"}]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"id,slashtag\n{ID},k0\n7,#sale\n",
+        f"\ufeffID;Slashtag\r\n{ID};k0\r\n7;#sale\r\n",
+        f"id\tslashtag\n{ID}\tk0\n7\t#sale",
+        f'"id","slashtag"\n"{ID}","k0"\n"7","#sale"\n',
+        f"# exported; yesterday, and so on\n\n  # again\nid;slashtag\n{ID};k0\n7;#sale\n",
+        f"sep=|\r\nid|slashtag\r\n{ID}|k0\r\n7|#sale\r\n",
+        f"\nid,slashtag,,\n{ID},k0,,\n,,,\n7,#sale,,\n",
+        f",id,slashtag\n,{ID},k0\n,7,#sale\n",
+        f'{{"id": {ID}, "slashtag": "k0"}}\n{{"id": 7.0, "slashtag": "#sale"}}\n',
+        f'\ufeff [{{"id": {ID}, "Slashtag": "k0"}}, {{"id": 7, "Slashtag": "#sale", "more": null}}]'.replace(
+            ', "more": null', ""
+        ),
+    ],
+)
+def test_every_delimiter_and_kind_of_text_is_told_from_the_content(content: str) -> None:
+    assert rows_of(content.encode()) == EXPECTED
+    # As Excel saves "Unicode text".
+    assert rows_of(content.removeprefix("\ufeff").encode("utf-16")) == EXPECTED
+    assert rows_of(b"\xfe\xff" + content.removeprefix("\ufeff").encode("utf-16-be")) == EXPECTED
+
+
+def test_a_row_keeps_the_number_of_its_line() -> None:
+    content = b'# about\n\nslashtag,destination\n\nk0,"a\nb"\nk1,c\n'
+    assert [line for line, _ in load_table(io.BytesIO(content), "x").rows()] == [5, 7]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("slashtag,destination\nk0\n", "line 2"),
+        ("slashtag\nk0,k1\n", "line 2"),
+        ("slashtag,\nk0,k1\n", "line 2"),
+        ("slashtag,Slashtag\nk0,k1\n", "slashtag"),
+        ('slashtag\n"k0\n', "whole"),
+        ('[{"slashtag": true}]', "slashtag: TRUE"),
+        ('[{"slashtag": 1.5}]', "1.5"),
+        ('{"slashtag": ["k0"]}\n', "list"),
+        ('[{"slashtag": 1e300}]', "rounded"),
+        ("[1]", "JSON"),
+        ('{"slashtag": "k0"}\n{"slash', "JSON"),
+    ],
+)
+def test_other_tables_are_refused(content: str, says: str) -> None:
+    with pytest.raises(InvalidRequestError) as raised:
+        rows_of(content.encode())
+    assert says in str(raised.value)
+
+
+def test_parquet_holds_texts_and_whole_numbers_too() -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+    def read(**columns: list[object]) -> list[dict[str, str]]:
+        file = io.BytesIO()
+        parquet.write_table(arrow.table(columns), file)
+        return rows_of(file.getvalue())
+
+    at = datetime(2024, 3, 24, 1, 2, 3)
+    assert read(
+        id=[int(ID), None], slashtag=["k0", "k1"], redirect_code=[301.0, None], created_at=[at, at]
+    ) == [
+        {"id": ID, "slashtag": "k0", "redirect_code": "301", "created_at": "2024-03-24T01:02:03"},
+        {"id": "", "slashtag": "k1", "redirect_code": "", "created_at": "2024-03-24T01:02:03"},
+    ]
+    for value in (at, at.date(), at.time(), True, 1.5, float("nan"), 2.0**60, b"k0", ["k0"]):
+        with pytest.raises(InvalidRequestError, match="slashtag"):
+            read(slashtag=[value])
+
+
+def test_a_path_and_a_stream_are_read_alike(tmp_path: Path) -> None:
+    path = tmp_path / "links.jsonl"
+    path.write_text("\n".join(map(json.dumps, EXPECTED)))
+    columns, rows = read_table(path)
+    assert (columns, [cells for _, cells in rows]) == (["id", "slashtag"], EXPECTED)
+    with pytest.raises(InvalidRequestError, match="cannot be read"):
+        read_table(tmp_path / "missing.csv")
+    (tmp_path / "empty.csv").write_text("\n # nothing\n")
+    assert read_table(tmp_path / "empty.csv") == ([], [])
+
+
+def test_an_error_shows_little_of_a_list_or_an_object() -> None:
+    # pandas writes each column as one object unless it is told `orient="records"`.
+    columns = {name: {str(n): f"link-{n}" for n in range(1_000)} for name in ("slashtag", "destination")}
+    with pytest.raises(InvalidRequestError) as caught:
+        load_table(io.BytesIO(json.dumps(columns).encode()), "columns.json").rows()
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'[{"slashtag": "k0", "slashtag": "k1"}]',
+        b'{"slashtag": "k0"}\n\n{"id": 1, "slashtag": "k1", "slashtag": "k1"}\n',
+        "slashtag,destination\nk0,x\n".encode("utf-16-le"),
+        "slashtag\nk0\n".encode("utf-32"),
+    ],
+)
+def test_what_would_lose_values_without_a_word_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidRequestError):
+        load_table(io.BytesIO(data), "x").rows()
+
+
+def test_parquet_of_data_frames_keeps_columns_without_rows_and_cuts_nanoseconds() -> None:
+    created = pyarrow.array([1_704_164_645_123_456_789], pyarrow.timestamp("ns"))
+    table = pyarrow.table({"slashtag": ["k0"], "created_at": created})
+    for part, rows in (table, [("k0", "2024-01-02T03:04:05.123456")]), (table.slice(1), []):
+        file = io.BytesIO()
+        pyarrow.parquet.write_table(part, file)
+        file.seek(0)
+        found = load_table(file, "x")
+        assert found.columns == ["slashtag", "created_at"]
+        assert [tuple(cells.values()) for _, cells in found.rows()] == rows
