@@ -257,6 +257,21 @@ def test_another_timezone_or_a_wrong_argument_is_refused(
         local_pipeline("postgres", "clicks")
 
 
+@pytest.mark.parametrize(("zone", "today"), [("+14:00", 11), ("+00:00", 10), ("-12:00", 9)])
+def test_the_first_day_is_at_most_today_in_the_zone(
+    monkeypatch: pytest.MonkeyPatch, zone: str, today: int
+) -> None:
+    class Datetime(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime(2024, 3, 10, 11, tzinfo=UTC).astimezone(tz)
+
+    monkeypatch.setattr(_source, "datetime", Datetime)
+    slashtag_source(since=f"2024-03-{today:02}", timezone=zone)
+    with pytest.raises(InvalidRequestError, match=f"after today, 2024-03-{today:02}"):
+        slashtag_source(since=f"2024-03-{today + 1:02}", timezone=zone)
+
+
 def test_two_loads_at_once_are_one_too_many(box: Sandbox, clock: Clock, duck: Target) -> None:
     lock = Path(duck.pipeline().pipelines_dir) / "slashtag"
     with _file_locked(lock), pytest.raises(ExportError, match="is under way"):

@@ -39,7 +39,7 @@ LOCAL: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
 _KINDS = {
     "duckdb": "a DuckDB database",
     "sqlite": "a SQLite database",
-    "filesystem": "a folder of Parquet files",
+    "filesystem": "a folder",
 }
 #: Destinations that names of files suggest, by their endings; where none is given, these names are refused.
 _SUGGESTED = {
