@@ -160,7 +160,7 @@ class SelectionOptions:
             where, found = "--keys", [GivenKey(key.strip()) for key in (self.keys or "").split(",")]
             found = [each for each in found if each.key]
         else:
-            name = self.keys_file.name
+            name = getattr(self.keys_file, "name", "<stdin>")
             where = f"--keys-file {'-' if name == '<stdin>' else name}"
             found = _keys_of(load_table(self.keys_file, where))
         if not found:
