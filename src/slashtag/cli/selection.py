@@ -1,9 +1,10 @@
 """The options that say which days and links a command is about."""
 
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -157,6 +158,7 @@ class SelectionOptions:
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
+        _warn_of_moved(run, self.given, found)
         by_url = [link for key, link in found.items() if link is not None and "://" in key]
         if by_url:
             _warn_of_shared(run, by_url, await Links.read(session, progress=progress))
@@ -183,6 +185,23 @@ class SelectionOptions:
             elif self.no_check:
                 raise InvalidRequestError(f"{where}: {key!r} is a short URL, whose slashtag is looked up")
         return found
+
+
+def _warn_of_moved(run: Run, given: Iterable[GivenKey], found: Mapping[str, ShortUrl | None]) -> None:
+    """Warn of slashtags that another link has than the one whose id the file has beside.
+
+    A column id in which no row names the link of its slashtag is about something else.
+    """
+    ids: dict[str, set[int]] = {}
+    for key, id in given:
+        if id is not None:
+            ids.setdefault(key, set()).add(id)
+    links = {key: link for key in ids if (link := found.get(key)) is not None}
+    moved = [key for key, link in links.items() if link.id not in ids[key]]
+    are_of_links = len(moved) < len(links) or any(links[key].id in chain(*ids.values()) for key in moved)
+    for key in moved if are_of_links else ():
+        text = f"the slashtag {key!r} is that of the link {links[key].id}, whose clicks are counted"
+        run.warn(f"{text}; the file has it beside the id {', '.join(map(str, sorted(ids[key])))}", "moved: ")
 
 
 def _warn_of_shared(run: Run, asked: Collection[ShortUrl], links: Links) -> None:
