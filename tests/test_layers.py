@@ -62,6 +62,8 @@ IMPURE = {
     "socket",
 }
 IMPURE |= {"ssl", "subprocess", "tenacity", "threading", "time", "uuid", "uvloop"}
+# Of a module; data files may have more.
+MOST_LINES = 450
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,11 @@ def functions_import_only_heavy_extras(file: File) -> Iterator[str]:
                 yield f"line {found.line}: {found.name} is imported inside a function"
 
 
+def files_are_short(file: File) -> Iterator[str]:
+    if (lines := file.text.count("\n")) > MOST_LINES:
+        yield f"{lines} lines, more than {MOST_LINES}"
+
+
 def _last_name(node: ast.expr) -> str:
     """`b` of `b` and of `a.b`."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -200,6 +207,7 @@ RULES: list[Rule] = [
     imports_of_ours_are_relative,
     core_is_pure,
     functions_import_only_heavy_extras,
+    files_are_short,
 ]
 
 

@@ -143,7 +143,7 @@ def test_keep_sends_what_the_listing_tells(cli: Cli, own: Sandbox, write: Write)
 @pytest.mark.parametrize(
     ("text", "errors"),
     [
-        ("slashtag,destinations\n", ["line 1: no column can be called 'destinations'"]),
+        ("slashtag,destinations\n", ["line 1: no column can be called 'destinations': delete it"]),
         ("destination\n", ["line 1: there must be a column slashtag or id"]),
         ('slashtag,new_slashtag\na1,"a,b"\na2,b \n', ["line 2: slashtag must", "line 3: slashtag must"]),
         ("slashtag,redirect_code\n a1,301\n", ["line 2: key must have no blank"]),

@@ -15,11 +15,11 @@ from slashtag.cli.selection import GivenKey, SelectionOptions
 from slashtag.sandbox import Sandbox
 from slashtag.tables import Column, Table, open_table
 
-from .conftest import Cli, objects
+from .conftest import Cli, Ran, objects
 
 SPAN = ("2024-01-01", "2024-02-29")
 RANGE = ("stats", "range", *SPAN)
-#: More are not looked up in the account.
+#: More than two pages of the listing.
 MANY = 1_001
 
 
@@ -124,3 +124,20 @@ def test_an_id_beside_a_slashtag_is_kept(tmp_path: Path) -> None:
         options = SelectionOptions(None, file, None, None, False, False)  # type: ignore[arg-type]
     assert options.given == [GivenKey("k0", 1234567890123456789), GivenKey("k1"), GivenKey("k2")]
     assert options.slashtags == ["k0", "k1", "k2"]
+
+
+def test_a_slashtag_that_another_link_has_now_is_told(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
+    ids = {url.slashtag: url.id for url in own.truth.urls()}
+
+    def run(*rows: tuple[int, str]) -> Ran:
+        path = tmp_path / "keys.csv"
+        path.write_text("id,slashtag\n" + "".join(f"{id},{slashtag}\n" for id, slashtag in rows))
+        return cli(*RANGE, "--keys-file", str(path))
+
+    assert run((ids["a0"], "a0"), (ids["a1"], "a1")).code == 0
+    assert run((1, "a0"), (2, "a1")).code == 0
+    assert run((ids["a1"], "a0"), (ids["a0"], "a1")).code == 3
+    ran = run((ids["a0"], "a0"), (ids["a9"], "a1"))
+    assert ran.code == 3
+    assert "'a1'" in ran.err
+    assert "'a0'" not in ran.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,10 +137,24 @@ def test_a_listing_sent_back_as_it_is_changes_nothing(
     assert cli("urls", "list", "-o", path).code == 0
     ran = cli("urls", "update", "--from", path, "--dry-run")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith("0 rows would change a link")
-    assert cli("urls", "update", "--from", path).code == 0
+    rows = len(own.truth.urls())
+    assert ran.err.startswith(f"0 rows would change a link, {rows} would change nothing, 0 ")
+    ran = cli("urls", "update", "--from", path)
+    assert ran.code == 0
+    assert f"0 done before, {rows} would change nothing; " in ran.err
     assert puts(own) == {}
     assert cli("diff", path, path).err == "0 added, 0 gone, 0 changed\n"
+
+
+def test_the_numbers_add_up_to_the_rows_of_the_file(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
+) -> None:
+    path, rows = tmp_path / "links.csv", listed
+    rows[0]["redirect_code"], rows[2]["destination"] = "307", "https://new.example/"
+    comma(rows, path)
+    for dry in (("--dry-run",), (), ("--dry-run",), ()):
+        before, _, _ = cli("urls", "update", "--from", str(path), *dry).err.partition(";")
+        assert sum(int(number) for number in re.findall(r"\d+", before)) == len(rows)
 
 
 def test_a_cell_that_holds_no_text_is_named_and_nothing_is_sent(

@@ -80,8 +80,26 @@ def test_a_slashtag_that_no_link_has_is_left_out_and_named(
     assert (ran.code, alone.code, ran.out) == (SOME_FAILED, 0, alone.out)
     start = "left out: no link has the slashtag"
     # A slip of the finger is asked about.
-    assert ran.lines == [f"{start} {slip!r} (did you mean {keys[1]!r}?)", f"{start} {link!r}"]
+    asked, of_id = ran.lines
+    assert asked == f"{start} {slip!r} (did you mean {keys[1]!r}?)"
+    # The id of a link is told apart from a slip.
+    assert of_id.startswith(f"{start} {link!r}")
+    assert f"id of the link with the slashtag {box.truth.urls()[0].slashtag!r}" in of_id
     assert "left out" not in alone.err
+
+
+def test_ids_of_links_in_a_file_are_told_with_their_slashtags(
+    cli: Cli, box: Sandbox, keys: list[str], tmp_path: Path
+) -> None:
+    urls = box.truth.urls()
+    file = tmp_path / "ids.txt"
+    file.write_text("\n".join([*(str(url.id) for url in urls[:10]), "999", keys[0], "٣"]))
+    ran = cli(*RANGE, "--keys-file", str(file), "--quiet")
+    assert ran.code == SOME_FAILED
+    told = dict(zip(urls[:10], ran.lines, strict=False))
+    assert all(f"{str(url.id)!r}" in line and repr(url.slashtag) in line for url, line in told.items())
+    assert next(line for line in ran.lines if "id of the link" not in line).endswith("'999'")
+    assert len(ran.lines) == 12
 
 
 @pytest.mark.unmeasured
@@ -183,6 +201,7 @@ def test_slashtags_that_cannot_be_asked_for_are_refused_before_anything_is_sent(
         ran = cli(*command, "--keys-file", str(tmp_path / "keys"), "--no-check")
         assert (ran.code, len(box.requests)) == (2, 0)
         assert says in ran.error
+        assert str(tmp_path / "keys") in ran.error
     assert (tmp_path / "c.csv").read_text() == "of an earlier run"
 
 

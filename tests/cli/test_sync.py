@@ -124,13 +124,40 @@ def test_a_full_disk_is_one_line_and_costs_no_answers(cli: Cli, own: Sandbox, tm
         (("clicks.duckdb",), "--since"),
         (("clicks.duckdb", *SINCE, "--dimensions", "size"), "no dimension 'size'"),
         (("clicks.duckdb", *SINCE, "--timezone", "Nowhere"), "Nowhere"),
+        (("clicks.duckdb", "--since", "2999-01-01"), "after today"),
+        (("clicks.sqlite", *SINCE), "--destination sqlite"),
+        (("clicks.SQLITE3", *SINCE), "--destination sqlite"),
+        (("clicks.db", *SINCE), "--destination duckdb"),
+        (("clicks.parquet", *SINCE), "--destination filesystem"),
+        (("clicks.2024.csv", *SINCE), "--destination filesystem"),
     ],
 )
-def test_wrong_usage_exits_with_2(cli: Cli, box: Sandbox, arguments: tuple[str, ...], says: str) -> None:
+def test_wrong_usage_exits_with_2(
+    cli: Cli,
+    box: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
     ran = cli("sync", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert says in ran.error
     assert not box.requests
+    assert not [name for name in names(tmp_path) if name != "dlt"]
+
+
+def test_what_exists_decides_whatever_its_name(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    today = datetime.now(UTC).date().isoformat()
+    path = tmp_path / "clicks.db"
+    given = cli("sync", str(path), "--destination", "duckdb", "--since", today)
+    assert (given.code, cli("sync", str(path), "--since", today).code) == (0, 0)
+    sent = len(box.requests)
+    wrong = cli("sync", str(path), "--destination", "sqlite", "--since", today)
+    assert (wrong.code, len(box.requests)) == (2, sent)
+    assert "a DuckDB database" in wrong.error
+    assert "a SQLite database" in wrong.error
 
 
 def test_without_dlt_the_extra_is_named(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,9 @@ def test_every_table_goes_to_a_file(cli: Cli, tmp_path: Path, command: tuple[str
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (("-o", "a.csv", "--format", "csv"), 2, "--format is for stdout"),
+        (("-o", "a.csv", "--format", "jsonl"), 2, "--format jsonl"),
+        (("-o", "a.csv", "--format", "table"), 2, "--format table"),
+        (("-o", "a.xlsx", "--format", "csv"), 2, "--format csv"),
         (("-o", "a.xls"), 2, "its name must end in"),
         (("-o", "missing/a.csv"), 1, "No such file"),
     ],
@@ -73,6 +75,15 @@ def test_a_table_and_an_export_refuse_the_same_before_anything_is_sent(
     ran = cli(*command, *options)
     assert (ran.code, says in ran.error) == (code, True)
     assert box.requests == []
+
+
+@pytest.mark.parametrize(("form", "name"), [("csv", "a.csv"), ("jsonl", "a.jsonl"), ("csv", "A.CSV")])
+def test_a_format_that_is_that_of_the_file_is_accepted(
+    cli: Cli, tmp_path: Path, form: str, name: str
+) -> None:
+    assert cli("tags", "list", "--format", form, "-o", str(tmp_path / name)).code == 0
+    assert cli("tags", "list", "-o", str(tmp_path / f"b.{form}")).code == 0
+    assert (tmp_path / name).read_bytes() == (tmp_path / f"b.{form}").read_bytes()
 
 
 def test_texts_are_never_formulas_and_large_numbers_stay_exact(tmp_path: Path) -> None:

@@ -248,11 +248,28 @@ def test_another_timezone_or_a_wrong_argument_is_refused(
         duck.load(box, timezone="Nowhere")
     with pytest.raises(InvalidRequestError, match="yesterday"):
         duck.load(box, since="yesterday")
+    with pytest.raises(InvalidRequestError, match="after today, 2024-03-10"):
+        duck.load(box, since=clock.today + DAY)
     assert not any("stats" in arrival.path for arrival in box.requests)
     with pytest.raises(InvalidRequestError, match="needs the path"):
         local_pipeline("duckdb")
     with pytest.raises(InvalidRequestError, match="takes no path"):
         local_pipeline("postgres", "clicks")
+
+
+@pytest.mark.parametrize(("zone", "today"), [("+14:00", 11), ("+00:00", 10), ("-12:00", 9)])
+def test_the_first_day_is_at_most_today_in_the_zone(
+    monkeypatch: pytest.MonkeyPatch, zone: str, today: int
+) -> None:
+    class Datetime(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime(2024, 3, 10, 11, tzinfo=UTC).astimezone(tz)
+
+    monkeypatch.setattr(_source, "datetime", Datetime)
+    slashtag_source(since=f"2024-03-{today:02}", timezone=zone)
+    with pytest.raises(InvalidRequestError, match=f"after today, 2024-03-{today:02}"):
+        slashtag_source(since=f"2024-03-{today + 1:02}", timezone=zone)
 
 
 def test_two_loads_at_once_are_one_too_many(box: Sandbox, clock: Clock, duck: Target) -> None:
@@ -269,6 +286,50 @@ def test_a_destination_that_refuses_is_an_error_of_ours(
     with pytest.raises(ExportError, match="duckdb failed"):
         duck.load(box)
     assert (tmp_path / "clicks.duckdb").read_text() == "my only copy"
+
+
+@pytest.mark.parametrize(
+    ("destination", "other", "head"),
+    [
+        ("duckdb", "sqlite", b"SQLite format 3\0"),
+        ("filesystem", "sqlite", b"SQLite format 3\0"),
+        ("sqlite", "duckdb", b"12345678DUCK@"),
+        ("filesystem", "duckdb", b"12345678DUCK@"),
+        ("duckdb", "filesystem", b""),
+        ("sqlite", "filesystem", b""),
+    ],
+)
+@pytest.mark.parametrize("name", ["clicks", "clicks.sqlite", "clicks.duckdb"])
+def test_a_path_of_another_kind_than_the_destination_is_refused(
+    tmp_path: Path, destination: str, other: str, head: bytes, name: str
+) -> None:
+    path = tmp_path / name
+    if head:
+        path.write_bytes(head)
+    else:
+        path.mkdir()
+    with pytest.raises(InvalidRequestError) as raised:
+        local_pipeline(destination, path, pipelines_dir=tmp_path / "pipelines")
+    assert destination in str(raised.value)
+    assert other in str(raised.value)
+    local_pipeline(other, path, pipelines_dir=tmp_path / "pipelines")
+
+
+@pytest.mark.parametrize("name", ["clicks.sqlite", "clicks.db", "CLICKS.PARQUET"])
+def test_without_a_destination_a_name_of_another_kind_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(InvalidRequestError, match="--destination"):
+        local_pipeline(None, tmp_path / name, pipelines_dir=tmp_path)
+    for usual in ("clicks", "clicks.duckdb", "clicks.2024"):
+        pipeline = local_pipeline(None, tmp_path / usual, pipelines_dir=tmp_path)
+        assert pipeline.destination.destination_name == "duckdb"
+
+
+def test_errors_name_a_destination_as_it_was_given(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "clicks").write_text("my only copy, which is no database")
+    pipeline = local_pipeline("sqlite", tmp_path / "clicks", pipelines_dir=tmp_path)
+    with pytest.raises(ExportError, match=r"^sqlite failed: "):
+        load(pipeline, slashtag_source(**options(box)))
 
 
 @pytest.mark.parametrize(("destination", "package"), [("sqlite", "sqlalchemy"), ("postgres", "psycopg2")])

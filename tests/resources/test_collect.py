@@ -80,6 +80,7 @@ async def missing_of(api: AsyncSession, keys: list[str]) -> tuple[int, set[str]]
         (1_900, 100, "a whole batch"),
         (99, 1, "first"),
         (90, 10, "every tenth"),
+        (50, 50, "every second"),
     ],
 )
 async def test_slashtags_at_fault_cost_themselves_only(

@@ -10,7 +10,17 @@ import pytest
 from openpyxl import load_workbook
 
 from slashtag import InvalidRequestError
-from slashtag.export import FORMATS, URLS, RowDifference, clicks_table, compare_files, open_table
+from slashtag.export import (
+    FORMATS,
+    TAGS,
+    URLS,
+    RowDifference,
+    clicks_table,
+    compare_files,
+    dimensions_table,
+    open_table,
+)
+from slashtag.tables import Table
 
 LINK = (
     1,
@@ -73,6 +83,77 @@ def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"{")
         with pytest.raises(InvalidRequestError):
             list(compare_files(links, tmp_path / name))
+
+
+DAY = date(2024, 6, 1)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("forms", [(".csv", ".xlsx"), (".parquet", ".jsonl")])
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ((URLS, [LINK]), (TAGS, [(1, "spring", None, None)]), ("links", "tags")),
+        ((URLS, [LINK]), (clicks_table("slashtag"), [("a", DAY, 3)]), ("links", "clicks")),
+        (
+            (TAGS, [(1, "spring", None, None)]),
+            (clicks_table("tag"), [("spring", DAY, 3)]),
+            ("tags", "clicks"),
+        ),
+        (
+            (clicks_table("slashtag"), [("a", DAY, 3)]),
+            (clicks_table("tag"), [("a", DAY, 3)]),
+            ("slashtag", "tag"),
+        ),
+        (
+            (clicks_table("tag"), [("a", DAY, 3)]),
+            (dimensions_table("tag"), [("a", DAY, DAY, "country", "DE", 3)]),
+            ("date", "dimension"),
+        ),
+    ],
+)
+def test_tables_of_different_kinds_are_refused(
+    tmp_path: Path,
+    forms: tuple[str, str],
+    old: tuple[Table, list[tuple[object, ...]]],
+    new: tuple[Table, list[tuple[object, ...]]],
+    kinds: tuple[str, str],
+    turned: bool,
+) -> None:
+    paths = [
+        write(tmp_path / f"{n}{form}", rows, table)
+        for n, (form, (table, rows)) in enumerate(zip(forms, (old, new), strict=True))
+    ]
+    with pytest.raises(InvalidRequestError, match="different kinds") as raised:
+        list(compare_files(*(reversed(paths) if turned else paths)))
+    for named in (*map(str, paths), *kinds):
+        assert named in str(raised.value)
+
+
+def test_several_rows_of_a_key_say_what_the_files_have(tmp_path: Path) -> None:
+    rows: list[tuple[object, ...]] = [("a", DAY, 3), ("a", date(2024, 6, 2), 3)]
+    days = write(tmp_path / "days.csv", rows, clicks_table("slashtag"))
+    (tmp_path / "top.csv").write_text("slashtag,clicks\na,6\n")
+    with pytest.raises(InvalidRequestError, match="several rows of a") as raised:
+        list(compare_files(days, tmp_path / "top.csv"))
+    assert "slashtag, date, clicks" in str(raised.value)
+
+
+@pytest.mark.parametrize("form", [".csv", ".parquet"])
+def test_days_that_one_file_has_not_are_told(
+    tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def days(name: str, first: int, last: int) -> Path:
+        rows = [(key, date(2024, 10, n), 1) for key in "ab" for n in range(first, last + 1)]
+        return write(tmp_path / name, [*rows], clicks_table("slashtag"))
+
+    early, late, same = days("early.csv", 1, 5), days(f"late{form}", 3, 8), days(f"same{form}", 1, 5)
+    assert list(compare_files(early, same)) == []
+    assert not caplog.messages
+    assert len(list(compare_files(early, late))) == 10
+    (said,) = caplog.messages
+    for named in (str(early), "2024-10-01 to 2024-10-05", str(late), "2024-10-03 to 2024-10-08"):
+        assert named in said
 
 
 def test_a_workbook_needs_its_library_and_has_one_sheet(

@@ -133,8 +133,10 @@ async def collect(
 
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
 REFUSED = frozenset({400, 403, 404, 413, 414})
-#: Refusals and other failures in a row after which nothing is split.
-MOST_REFUSALS, MOST_FAILURES = 4, 2
+#: Refusals, and other failures, without a success between them after which nothing is split. The 32 batches
+#: that may be under way by default may each have a slashtag at fault, and half as many again until a part of
+#: one is accepted.
+MOST_REFUSALS, MOST_FAILURES = 48, 2
 #: Requests that are refused, before one is accepted, until no more are sent: more than the 8 that one batch
 #: of 100 slashtags is taken apart into, as all of these may be wrong.
 MOST_REFUSED = 12
@@ -160,8 +162,8 @@ class RunState:
         self.missing = 0
         #: Failures so far, and at the last success; those of requests decided upon together count as one.
         self.failures = self._failures_at_success = 0
-        #: Failures since the last success, but for refusals of a service that answers others.
-        self._failed_alone = 0
+        #: Failures since the last success, but for refusals of a service that answers others; and refusals.
+        self._failed_alone = self._refused_in_row = 0
         self.has_succeeded = False
         #: Held while a batch is taken apart before a request was accepted.
         self.taking_apart = asyncio.Lock()
@@ -184,7 +186,7 @@ class RunState:
 
     def succeeded(self) -> None:
         """Record that a request succeeded."""
-        self._failed_alone = 0
+        self._failed_alone = self._refused_in_row = 0
         self._failures_at_success = self.failures
         self.has_succeeded = True
 
@@ -209,8 +211,8 @@ class RunState:
         """Return whether to request the parts of what failed: one slashtag may be at fault.
 
         A refusal is split also where failures are not reported, to find that slashtag; unless `always`, an
-        undocumented answer is not. `failures_before` is `failures` when the request was decided upon: after a
-        few failures in a row nothing is split, as nothing else may be answered either.
+        undocumented answer is not. `failures_before` is `failures` when the request was decided upon. After
+        too many refusals or failures in a row nothing is split, as nothing else may be answered either.
         """
         if not is_refusal(error):
             may_help = always or isinstance(error, ServerError | TransportError)
@@ -220,7 +222,10 @@ class RunState:
         # Those of requests that were decided upon together count once.
         in_row = max(0, failures_before - self._failures_at_success) + 1
         self.failures = max(self.failures, self._failures_at_success + in_row)
-        return in_row <= (MOST_REFUSALS if is_refusal(error) else MOST_FAILURES)
+        if not is_refusal(error):
+            return in_row <= MOST_FAILURES
+        self._refused_in_row += 1
+        return self._refused_in_row <= MOST_REFUSALS
 
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""

@@ -379,10 +379,9 @@ def clicks_since(day: date, counts: Answer) -> int:
 def stats_of(counts: Answer, window: Window) -> RangeStats:
     """Return the statistics of one slashtag with clicks."""
     maps: dict[str, Any] = {name: {} for name in RangeStats.DIMENSIONS}
-    total = counts[TOTAL]
     if window.first == window.last:
-        maps["clicks"][window.first] = total
+        maps["clicks"][window.first] = counts[TOTAL]
     for (name, label), count in counts.items():
         if name:
             maps[name][label] = count
-    return RangeStats(total_clicks=total, days_complete=bool(maps["clicks"]), **maps)
+    return RangeStats(total_clicks=counts[TOTAL], days_complete=bool(maps["clicks"]), **maps)

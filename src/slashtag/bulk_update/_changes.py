@@ -110,6 +110,9 @@ class Sheet(Struct, frozen=True):
         """Whether rows must not overwrite what was changed since they were listed."""
         return self.is_listing and any(cells.get("updated_at") for _, cells in self.rows)
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
     def changes(self, links: LinkIndex) -> list[ChangeRow]:
         """Return its changes, of a listing the rows that differ from their link, found by id.
 
@@ -140,7 +143,7 @@ def read_sheet(path: str | os.PathLike[str]) -> Sheet:
     of_listings = {*_READ_ONLY, *_IGNORED}
     is_listing = {"id", "slashtag"} <= {*header} and not of_listings.isdisjoint(header)
     wrong = [
-        f"no column can be called {name!r}; there are {', '.join(COLUMNS)}"
+        f"no column can be called {name!r}: delete it, or correct its name; there are {', '.join(COLUMNS)}"
         for name in {*header}.difference(COLUMNS, of_listings if is_listing else ())
     ]
     if not {"slashtag", "id"} & {*header}:

@@ -39,12 +39,16 @@ _UNDO = ("id", "slashtag", "destination", "redirect_code", "created_at")
 
 
 class BulkSummary(Struct, frozen=True, kw_only=True):
-    """Numbers of rows by outcome in this run; `skipped` were done by an earlier one."""
+    """Numbers of rows by outcome in this run.
+
+    `skipped` were done by an earlier one; `unchanged`, of an edited listing, are as their links: not sent.
+    """
 
     done: int = 0
     failed: int = 0
     unknown: int = 0
     skipped: int = 0
+    unchanged: int = 0
 
 
 class Preview(Struct, frozen=True, kw_only=True):
@@ -151,7 +155,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         return Preview(
             differences=tuple(each for row in left for each in row.differences),
             changed=changed,
-            unchanged=len(left) - changed - missing,
+            unchanged=len(left) - changed - missing + self._equal(rows),
             missing=missing,
             skipped=len(rows) - len(left),
             unknown=sum(row.unanswered is not None for row in left),
@@ -163,6 +167,10 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
             return await plan(self._session, self._given, file, self._progress, repeat_lost=self._repeat_lost)
         except ChangesError as error:
             raise error.with_traceback(None) from None  # the frames below have passwords of links
+
+    def _equal(self, rows: list[PlannedRow]) -> int:
+        """Return how many rows of an edited listing are not planned, as they equal their links."""
+        return len(self._given) - len(rows)
 
     def _doubts(self, rows: list[PlannedRow]) -> list[Problem]:
         left = (row for row in rows if row.is_left(repeat_lost=self._repeat_lost))
@@ -184,7 +192,9 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
     async def _run(self) -> AsyncGenerator[RowOutcome, None]:
         with OutcomeFile(self.path, self._session) as file:
             todo: list[tuple[PlannedRow, ShortUrl]] = []
-            for row in await self._confirmed_plan(file):
+            rows = await self._confirmed_plan(file)
+            self._counts["unchanged"] = self._equal(rows)
+            for row in rows:
                 if row.found_done is not None:
                     file.append(replace(row.found_done, status="done"))
                 if row.is_done:

@@ -55,8 +55,10 @@ class OutputOptions:
             except OSError as error:
                 raise OSError(error.errno, error.strerror, "stdout") from None
             self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
-        elif self.form is not None:
-            raise InvalidRequestError("--format is for stdout; the name of a file says its format")
+        elif self.form is not None and self.file.suffix.lower() != f".{self.form}":
+            raise InvalidRequestError(
+                f"--format {self.form}, and the name of {self.file} says another format: leave out --format"
+            )
         else:
             check_table_path(self.file)
 

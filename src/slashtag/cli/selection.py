@@ -1,9 +1,10 @@
 """The options that say which days and links a command is about."""
 
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -148,11 +149,16 @@ class SelectionOptions:
         if found is None:
             return Selected([*keys])
         unknown = [key for key, link in found.items() if link is None]
+        links = await _by_id(session, unknown, progress)
         for key in unknown:
-            question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
+            if (link := links.get(key)) is not None:
+                question = f"; it is the id of the link with the slashtag {link.slashtag!r}: give that"
+            else:
+                question = did_you_mean(key, seen) if len(unknown) <= ASKED else ""
             run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
         if len(unknown) == len(found):
             raise typer.Exit(SOME_FAILED)
+        _warn_of_moved(run, self.given, found)
         by_url = [link for key, link in found.items() if link is not None and "://" in key]
         if by_url:
             _warn_of_shared(run, by_url, await Links.read(session, progress=progress))
@@ -164,17 +170,38 @@ class SelectionOptions:
             where, found = "--keys", [GivenKey(key.strip()) for key in (self.keys or "").split(",")]
             found = [each for each in found if each.key]
         else:
-            where = "--keys-file"
+            name = getattr(self.keys_file, "name", "<stdin>")
+            where = f"--keys-file {'-' if name == '<stdin>' else name}"
             found = _keys_of(load_table(self.keys_file, where))
         if not found:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError(f"{where} holds no slashtags; --all selects every link")
         for key, _ in found:
             if "://" not in key:
-                check_slashtag(key)
+                try:
+                    check_slashtag(key)
+                except InvalidRequestError as error:
+                    raise InvalidRequestError(f"{where}: {error}") from None
             elif self.no_check:
-                raise InvalidRequestError(f"{key!r} is a short URL, whose slashtag is looked up")
+                raise InvalidRequestError(f"{where}: {key!r} is a short URL, whose slashtag is looked up")
         return found
+
+
+def _warn_of_moved(run: Run, given: Iterable[GivenKey], found: Mapping[str, ShortUrl | None]) -> None:
+    """Warn of slashtags that another link has than the one whose id the file has beside.
+
+    A column id in which no row names the link of its slashtag is about something else.
+    """
+    ids: dict[str, set[int]] = {}
+    for key, id in given:
+        if id is not None:
+            ids.setdefault(key, set()).add(id)
+    links = {key: link for key in ids if (link := found.get(key)) is not None}
+    moved = [key for key, link in links.items() if link.id not in ids[key]]
+    are_of_links = len(moved) < len(links) or any(links[key].id in chain(*ids.values()) for key in moved)
+    for key in moved if are_of_links else ():
+        text = f"the slashtag {key!r} is that of the link {links[key].id}, whose clicks are counted"
+        run.warn(f"{text}; the file has it beside the id {', '.join(map(str, sorted(ids[key])))}", "moved: ")
 
 
 def _warn_of_shared(run: Run, asked: Collection[ShortUrl], links: Links) -> None:
@@ -185,6 +212,23 @@ def _warn_of_shared(run: Run, asked: Collection[ShortUrl], links: Links) -> None
         if others:
             named = ", ".join(each.short_url or str(each.id) for each in others)
             run.warn(f"the clicks of {link.short_url} are counted together with those of {named}", "shared: ")
+
+
+async def _by_id(session: AsyncSession, keys: list[str], progress: Progress) -> dict[str, ShortUrl]:
+    """Return the links whose ids were given for slashtags, by what was given; lists links if any may be."""
+    wanted = {key for key in keys if key.isascii() and key.isdecimal()}
+
+    async def find(session: AsyncSession) -> dict[str, ShortUrl]:
+        found: dict[str, ShortUrl] = {}
+        async with session.urls.list(progress=progress) as links:
+            async for link in links:
+                if str(link.id) in wanted:
+                    found[str(link.id)] = link
+                if len(found) == len(wanted):
+                    break
+        return found
+
+    return (await optional(session, "the look-up of ids", find) if wanted else None) or {}
 
 
 def _keys_of(table: LoadedTable) -> list[GivenKey]:

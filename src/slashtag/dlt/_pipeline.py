@@ -35,6 +35,17 @@ LOCAL: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "filesystem": ("slashtag", "*?[", lambda path: dlt.destinations.filesystem(path.as_uri())),
 }
 
+#: What a path has to be, if it exists, for each of LOCAL.
+_KINDS = {
+    "duckdb": "a DuckDB database",
+    "sqlite": "a SQLite database",
+    "filesystem": "a folder",
+}
+#: Destinations that names of files suggest, by their endings; where none is given, these names are refused.
+_SUGGESTED = {
+    **dict.fromkeys((".db", ".db3", ".s3db", ".sl3", ".sqlite", ".sqlite3"), "sqlite"),
+    **dict.fromkeys((".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx"), "filesystem"),
+}
 #: Errors that a load raises as they are.
 _OWN = (SlashtagError, KeyboardInterrupt)
 _BUSY = "another load of this pipeline or into its destination is under way"
@@ -44,7 +55,7 @@ _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 
 
 def local_pipeline(
-    destination: str,
+    destination: str | None,
     path: str | os.PathLike[str] | None = None,
     *,
     dataset: str | None = None,
@@ -53,13 +64,16 @@ def local_pipeline(
     """Return a pipeline into a file, a folder or another destination, with its own working folder.
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
-    one, set in dlt's configuration. dlt's telemetry is off unless its configuration turns it on. Raises
-    InvalidRequestError unless there is a path where one is needed, and for a URL; ConfigurationError if
-    packages that dlt needs for the destination are missing, or for a path that it would read as another one.
+    one, set in dlt's configuration. None is "duckdb", but a new file is refused if its name suggests another
+    kind, such as `.sqlite`. dlt's telemetry is off unless its configuration turns it on. Raises
+    InvalidRequestError unless there is a path where one is needed, for a URL, and for a path that exists and
+    is of another kind; ConfigurationError if packages that dlt needs for the destination are missing, or for
+    a path that it would read as another one.
 
     DuckDB calls a database as its file, up to the first dot. If that is the name of the dataset, in any case,
     `_data` is added to the latter: DuckDB could not tell one from the other.
     """
+    given, destination = destination, destination or "duckdb"
     if (destination in LOCAL) != (path is not None):
         needs = "needs the path of its file or folder" if path is None else "takes no path"
         raise InvalidRequestError(f"{destination} {needs}")
@@ -68,6 +82,7 @@ def local_pipeline(
     if path is not None:
         check_local_path(path)
         path = Path(path).absolute()
+        _check_kind(path, destination, is_given=given is not None)
         default, not_in_paths, make = LOCAL[destination]
         if wrong := "".join(sorted(set(not_in_paths) & set(str(path)))):
             raise ConfigurationError(f"{destination} cannot have {wrong} in a path: {path}")
@@ -96,6 +111,34 @@ def _pipelines_dir() -> Path:
     return Path("~/.dlt/pipelines").expanduser()
 
 
+def _check_kind(path: Path, destination: str, *, is_given: bool) -> None:
+    """Refuse a path of another kind than its destination, which a name decides if `is_given` is False."""
+    found, needed = _kind_of(path), _KINDS[destination]
+    if found not in (None, destination):
+        raise InvalidRequestError(
+            f"{path} is {_KINDS[found]}, and destination {destination} needs {needed}: give another path, "
+            f"or --destination {found}"
+        )
+    suggested = _SUGGESTED.get(path.suffix.lower())
+    if found is None and suggested is not None and not is_given:
+        raise InvalidRequestError(
+            f"{path.name} is no usual name of {needed}: give --destination {suggested} for "
+            f"{_KINDS[suggested]}, or --destination {destination}"
+        )
+
+
+def _kind_of(path: Path) -> str | None:
+    """Return of which of LOCAL a path is; None if it is of none of them, or missing."""
+    if path.is_dir():
+        return "filesystem"
+    try:
+        with path.open("rb") as file:
+            head = file.read(16)
+    except OSError:  # the destination tells what is wrong
+        return None
+    return "sqlite" if head == b"SQLite format 3\0" else "duckdb" if head[8:12] == b"DUCK" else None
+
+
 def _told_from_database(dataset: str, path: Path) -> str:
     """Return the name of a dataset that is not that of the DuckDB database in a file, nor its staging area's.
 
@@ -120,9 +163,11 @@ def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
     first: do not use it for other sources. Raises errors of the source; ExportError if another load of this
     pipeline is running, if another machine has loaded meanwhile, or if the destination fails.
     """
-    name = pipeline.destination.destination_name
+    name = given = pipeline.destination.destination_name
+    if str(pipeline.destination.config_params.get("credentials")).startswith("sqlite:"):
+        given = "sqlite"  # as it is called here
     lock = Path(pipeline.pipelines_dir) / "slashtag"
-    with _calling_dlt(name), _file_locked(lock), warnings.catch_warnings():
+    with _calling_dlt(given), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
         # The destination has the state. What an interrupted load left here may not fit it: another machine

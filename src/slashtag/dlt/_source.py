@@ -63,6 +63,7 @@ def slashtag_source(
     journal in the pipeline's folder.
 
     `timezone` is "+HH:MM" or the name of a zone. `session_options` are those of AsyncSession. Raises
+    InvalidRequestError at once for wrong arguments, such as a `since` that is after today. Raises
     ConfigurationError if the destination holds days of another timezone, account or service, or was loaded by
     a newer version, or if this machine's clock and the `Date` of the service's answers are more than a day
     apart, and errors of `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See
@@ -72,7 +73,9 @@ def slashtag_source(
     chosen = tuple(dimensions)
     if unknown := [name for name in chosen if name not in DIMENSIONS]:
         raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
-    parse_zone(timezone)  # refused before anything is sent
+    today = datetime.now(parse_zone(timezone)).date()  # a zone is refused before anything is sent
+    if first_day > today:
+        raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
     monitor = monitor or Monitor()
     load_session = LoadSession(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})

@@ -1,5 +1,6 @@
 """Differences of two tables."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,24 @@ import msgspec
 from .. import InvalidRequestError
 from ._reading import FRACTIONS, TIMES, LoadedTable, load_table
 
+log = logging.getLogger("slashtag")
+
+#: What a table has rows of, by columns that tell.
+_KINDS = (
+    ({"short_url"}, "links"),
+    ({"destination"}, "links"),
+    ({"id", "slashtag"}, "links"),
+    ({"id", "name"}, "tags"),
+    ({"clicks"}, "clicks"),
+)
 #: Columns that name a row where it has no id.
 KEYS = ("slashtag", "tag", "date", "hour", "day", "month", "window_start", "window_end", "dimension", "label")
 #: Columns of a listing that change by themselves: neither compared nor sent back.
 VOLATILE = ("hits", "updated_at")
 #: Writers differ in the letter between day and time, in zeros, and in whether a day is a time at midnight.
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d?)(:\d\d:\d\d)(?:(\.\d*?)0*)?")
+#: Rows by what names them.
+_Rows = dict[tuple[str, ...], dict[str, str]]
 
 
 class RowDifference(msgspec.Struct, frozen=True):
@@ -37,20 +50,26 @@ def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> I
 
     Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are all
     columns that both files have but hits and updated_at; others may hold anything. Both files are held in
-    memory. Raises InvalidRequestError for files that cannot be read or compared.
+    memory. Logs the days of both if they begin or end on different ones. Raises InvalidRequestError for files
+    that cannot be read or compared, such as a listing of links and one of tags.
     """
     before, after = load_table(old), load_table(new)
+    told = "; ".join(map(_told, (before, after)))
+    if _differ(before.columns, after.columns):
+        raise InvalidRequestError(f"the files are of different kinds: {told}")
     # Formats of lines without rows have no columns.
     names = [name for name in before.columns or after.columns if name in (after.columns or before.columns)]
     keys = ("id",) if "id" in names else tuple(name for name in KEYS if name in names)
     if not keys and (before.columns or after.columns):
-        told = "; ".join(f"{each.where} has {', '.join(each.columns) or 'none'}" for each in (before, after))
         raise InvalidRequestError(
             f"the files have no column in common that names a row ({', '.join(('id', *KEYS))}): {told}"
         )
     compared = [name for name in names if name not in (*keys, *VOLATILE)]
     shown = [name for name in ("slashtag", "name") if keys == ("id",)]
-    earlier, later = (_by_key(each, keys, {*keys, *compared, *shown}) for each in (before, after))
+    used = {*keys, *compared, *shown}
+    several = f"; {told}" * (before.columns != after.columns)
+    earlier, later = (_by_key(each, keys, used, several) for each in (before, after))
+    _log_days(keys, {before.where: earlier, after.where: later})
     gone = {key: row for key, row in earlier.items() if key not in later}
     for key, row in (gone | later).items():
         name = next(filter(None, (row.get(name) for name in shown)), "")
@@ -62,8 +81,41 @@ def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> I
                 yield RowDifference("changed", ", ".join(key), name, column, was, row[column])
 
 
-def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str]) -> dict[tuple[str, ...], dict[str, str]]:
-    found: dict[tuple[str, ...], dict[str, str]] = {}
+def _kind_of(columns: Sequence[str]) -> str:
+    return next((kind for names, kind in _KINDS if names.issubset(columns)), "")
+
+
+def _told(table: LoadedTable) -> str:
+    """Return in words what a table has."""
+    kind = _kind_of(table.columns)
+    return f"{table.where} has {kind}{': ' * bool(kind)}{', '.join(table.columns) or 'no columns'}"
+
+
+def _differ(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether tables are of different kinds, such as clicks by slashtag and by tag."""
+    kinds = {_kind_of(old), _kind_of(new)}
+    if kinds != {"clicks"}:
+        return len(kinds) > 1 and "" not in kinds
+    keys, others = {*KEYS}.intersection(old), {*KEYS}.intersection(new)
+    return not (keys <= others or keys >= others)
+
+
+def _log_days(keys: Sequence[str], files: dict[str, _Rows]) -> None:
+    """Log the days of files that begin or end on different ones: rows of other days are no change."""
+    times = [n for n, name in enumerate(keys) if name in TIMES]
+    if not times or not all(files.values()):
+        return
+    spans = [
+        f"{min(key[times[0]] for key in rows)} to {max(key[times[-1]] for key in rows)}"
+        for rows in files.values()
+    ]
+    if len({*spans}) > 1:
+        told = "; ".join(f"{where} has {span}" for where, span in zip(files, spans, strict=True))
+        log.warning("rows of days that only one file has count as added or gone: %s", told)
+
+
+def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str], told: str) -> _Rows:
+    found: _Rows = {}
     for _, row in table.rows(used):
         for name in TIMES & row.keys():
             if moment := _MOMENT.fullmatch(row[name]):
@@ -73,6 +125,6 @@ def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str]) -> dict[tup
             row[name] = row[name].removesuffix(".0")
         key = tuple(row[name] for name in keys)
         if key in found:
-            raise InvalidRequestError(f"{table.where}: several rows of {', '.join(key)}")
+            raise InvalidRequestError(f"{table.where}: several rows of {', '.join(key)}{told}")
         found[key] = row
     return found

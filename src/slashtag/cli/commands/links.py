@@ -256,9 +256,10 @@ async def _update(
     if left or output.form != "table":
         output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
     summary = update.summary
+    unchanged = f", {summary.unchanged:,} would change nothing" * bool(summary.unchanged)
     run.say(
         f"{many(summary.done, 'row')} done, {summary.failed:,} failed, {summary.unknown:,} outcome unknown, "
-        f"{summary.skipped:,} done before; {run.cost()}; outcomes in {update.path}"
+        f"{summary.skipped:,} done before{unchanged}; {run.cost()}; outcomes in {update.path}"
     )
     # Those that name no link, or several, fail again whenever they are sent.
     unnamed = sum(each.status == "failed" and each.id is None for each in left)

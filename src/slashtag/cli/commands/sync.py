@@ -27,11 +27,11 @@ def sync(
     target: Path | None = Argument(
         None, metavar="[PATH]", help=f"File or folder of the destinations {', '.join(LOCAL)}."
     ),
-    destination: str = Option(
-        "duckdb",
+    destination: str | None = Option(
+        None,
         metavar="NAME",
         help=f"{', '.join(LOCAL)}, or another destination of dlt's, such as postgres or bigquery, "
-        "described by dlt's configuration.",
+        "described by dlt's configuration. Default: duckdb, but for names of other files, such as .sqlite.",
     ),
     dataset: str | None = Option(None, metavar="NAME", help="Schema of the tables. Default: slashtag."),
     dimensions: str | None = Option(
@@ -77,7 +77,8 @@ def sync(
     rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.items())) or "no rows"
     name = pipeline.dataset_name
     # DuckDB needs another name than that of the file.
-    schema = f", schema {name}" if destination == "duckdb" and name != (dataset or "slashtag") else ""
+    is_duckdb = destination in (None, "duckdb")
+    schema = f", schema {name}" if is_duckdb and name != (dataset or "slashtag") else ""
     run.say(f"{rows} to {target or destination}{schema}; {run.cost()}")
 
 
