@@ -1,4 +1,4 @@
-"""Print what the throttle and other clients reach by class of servers: `python -m benchmarks.pacing`."""
+"""Print the goals table of pacing beside what the throttle reaches: `python -m benchmarks.pacing`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from hashlib import sha256
 from importlib.metadata import version
-from itertools import product
-from math import inf
 from pathlib import Path
-from statistics import mean
+from statistics import median
 from time import process_time
 
 ROOT = Path(__file__).resolve().parents[2]
 if __package__ in (None, ""):  # run as a script
     sys.path.insert(0, str(ROOT))
 
-from benchmarks.pacing.cases import GOALS, Case, cases  # noqa: E402
+from benchmarks.pacing.cases import Case, cases  # noqa: E402
 from benchmarks.pacing.peers import PEERS  # noqa: E402
 from benchmarks.pacing.simulate import CONCURRENCY, Policy, oracle, run  # noqa: E402
 from slashtag._core.throttle.throttle import Throttle  # noqa: E402
@@ -39,15 +36,28 @@ def seeds(count: int) -> list[int]:
     return [int(sha256(f"{found} {n}".encode()).hexdigest()[:12], 16) for n in range(count)]
 
 
-def measure(case: Case, policy: Callable[[], Policy], seed: int, size: float) -> tuple[float, float]:
-    """Return the utilisation of one server, and the 429s a request; a job that is never done used nothing."""
+def measure(case: Case, policy: type[Policy] | None, chosen: list[int], size: float) -> dict[str, float]:
+    """Return the median utilisation and 429s of one policy (None: the throttle) on one server."""
+    utilisation, rejects = [], []
     requests = max(int(case.requests * size), 1)
-    best = oracle(case.server(seed), requests, seed)
-    try:
-        done = run(policy(), case.server(seed), requests, seed, give_up=50 * best)
-    except RuntimeError:
-        return 0.0, 10.0
-    return best / done.time, done.rejects / requests
+    for seed in chosen:
+        best = oracle(case.server(seed), requests, seed)
+        client = Throttle(CONCURRENCY) if policy is None else policy()
+        try:
+            done = run(client, case.server(seed), requests, seed, give_up=50 * best)
+        except RuntimeError:
+            utilisation.append(0.0)
+            rejects.append(10 * requests)
+            continue
+        utilisation.append(best / done.time)
+        rejects.append(done.rejects)
+    return {
+        "utilisation": round(median(utilisation), 4),
+        "rejects": median(rejects),
+        "waste": round(median(rejects) / requests, 5),
+        "least_utilisation": round(min(utilisation), 4),
+        "most_rejects": max(rejects),
+    }
 
 
 def cost(rate: float | None, requests: int = 200_000) -> float:
@@ -62,54 +72,43 @@ def cost(rate: float | None, requests: int = 200_000) -> float:
     return (process_time() - start) / requests * 1e6
 
 
-def throttle() -> Throttle:
-    return Throttle(CONCURRENCY)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pacing", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--size", type=float, default=1.0, help="scale every job; goals hold at 1")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds the means are taken of")
-    parser.add_argument("--only", default="", help="classes whose name contains this")
-    parser.add_argument("--each", action="store_true", help="print each server, without the other clients")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds the medians are taken of")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--peers", action="store_true", help="add the figures of four other strategies")
     parser.add_argument("--png", type=Path, help="draw departures over time for four servers")
     options = parser.parse_args()
 
     chosen = seeds(options.seeds)
-    clients: dict[str, Callable[[], Policy]] = {"slashtag": throttle} | ({} if options.each else dict(PEERS))
     results = []
     if not options.json:
-        print(f"{'mean used, 429s a request':34}{'goal':>14}" + "".join(f"{name:>17}" for name in clients))
-    for row, goal in GOALS.items():
-        servers = [case for case in cases() if case.row == row and options.only in row]
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in clients}
-        for case, (name, policy) in product(servers, clients.items()):
-            # A seed is enough for the others.
-            for seed in chosen if policy is throttle else chosen[:1]:
-                found[name].append(measure(case, policy, seed, options.size))
-            if options.each:
-                last = found[name][-len(chosen) :]
-                print(f"  {case.label:46}" + "".join(f"{used:>8.3f}{waste:>7.1%}" for used, waste in last))
-        if not servers:
+        _head(options.peers)
+    row = ""
+    for case in cases():
+        if options.only not in f"{case.row}: {case.label}":
             continue
-        means = {
-            name: (mean(used for used, _ in jobs), mean(waste for _, waste in jobs))
-            for name, jobs in found.items()
-        }
-        used, waste = means["slashtag"]
-        met = used >= goal.utilisation and waste <= goal.waste
-        results.append({"class": row, "goal": goal._asdict(), "means": means, "met": met})
+        found = measure(case, None, chosen, options.size)
+        met = found["utilisation"] >= case.utilisation and found["rejects"] <= case.most_rejects
+        peers = {}
+        if options.peers:
+            peers = {name: measure(case, kind, chosen[:1], options.size) for name, kind in PEERS.items()}
+        goal = {"utilisation": case.utilisation, "rejects": case.most_rejects}
+        results.append(
+            {"row": case.row, "server": case.label, "requests": case.requests, "goal": goal}
+            | {"found": found, "met": met, "peers": peers}
+        )
         if not options.json:
-            most = f"{goal.waste:.0%}" if goal.waste < inf else "-"
-            figures = "".join(f"{used:>9.3f}{waste:>8.1%}" for used, waste in means.values())
-            print(
-                f"{row:34}{goal.utilisation:>8.2f}{most:>6}{figures}{'' if met else '  MISSED'}", flush=True
-            )
+            if case.row != row:
+                print(f"{case.row}")
+                row = case.row
+            _line(case, found, met, peers)
     costs = {"unpaced": round(cost(None), 2), "paced": round(cost(900.0), 2)}
-    missed = [result for result in results if not result["met"]]
+    missed = [r for r in results if not r["met"]]
     if options.json:
-        print(json.dumps({"seeds": chosen, "classes": results, "microseconds": costs}, indent=1))
+        print(json.dumps({"seeds": chosen, "rows": results, "microseconds": costs}, indent=1))
     else:
         print(f"\n{len(results) - len(missed)} of {len(results)} goals met; seeds {chosen}")
         spent = ", ".join(f"{value:.2f} us {name}" for name, value in costs.items())
@@ -120,6 +119,24 @@ def main() -> int:
         draw(options.png, chosen[0])
         print(f"wrote {options.png}", file=sys.stderr)
     return 1 if missed or max(costs.values()) > MOST_MICROSECONDS else 0
+
+
+def _head(peers: bool) -> None:
+    print(f"{'':34}{'utilisation':^24}{'429s':^28}{'waste':>7}")
+    print(
+        f"{'server':34}{'goal':>8}{'median':>8}{'least':>8}{'goal':>10}{'median':>9}{'most':>9}{'':7}", end=""
+    )
+    print("  met  " + "".join(f"{name:>20}" for name in PEERS) if peers else "  met")
+
+
+def _line(case: Case, found: dict[str, float], met: bool, peers: dict[str, dict[str, float]]) -> None:
+    print(
+        f"  {case.label:32}{case.utilisation:>8.2f}{found['utilisation']:>8.3f}"
+        f"{found['least_utilisation']:>8.3f}{case.most_rejects:>10.0f}{found['rejects']:>9.0f}{found['most_rejects']:>9.0f}{found['waste']:>7.1%}"
+        f"  {'yes' if met else 'NO ':5}"
+        + "".join(f"{peer['utilisation']:>11.2f} {peer['waste']:>8.1%}" for peer in peers.values()),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

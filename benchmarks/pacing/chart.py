@@ -10,7 +10,7 @@ from .cases import cases
 from .simulate import CONCURRENCY, run
 
 SHOWN = {
-    "bucket 5-200/s: 100/s, burst 20": "100 requests/s allowed",
+    "token bucket 5-200/s: 100/s, burst 20": "100 requests/s allowed",
     "the limit halves or doubles: 100/s, then 50/s, burst 20": "100, then 50 requests/s allowed",
     "at most K in flight: K = 8": "8 requests in flight allowed",
     "window of 60 s: fixed, 1000/60 s": "1,000 requests in 60 s allowed",

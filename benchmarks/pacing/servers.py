@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from zlib import crc32
 
 Answer = tuple[int, float | None]
 Rounding = Callable[[float], float]  # of a Retry-After: math.ceil, math.floor
@@ -190,7 +189,7 @@ class Poison(Server):
         self.limit.tokens = float(rate > 0)
 
     def is_apart(self, request: int) -> bool:
-        return crc32(f"{self.seed} {request}".encode()) < self.share * 2**32
+        return Random(f"{self.seed} {request}").random() < self.share
 
     def arrive(self, now: float, request: int) -> Answer:
         self.inner.inside = self.inside

@@ -30,7 +30,7 @@ class Policy(Protocol):
 
     @property
     def exhausted(self) -> bool: ...
-    def ready_at(self, now: float, /) -> float: ...
+    def ready_at(self, now: float, /, *, beside: bool = ...) -> float: ...
     def depart(self, now: float, previous: Any, /) -> Any: ...
     def accepted(self, ticket: Any, now: float, /) -> None: ...
     def rejected(self, ticket: Any, now: float, retry_after: float | None, /) -> float | None: ...
@@ -106,13 +106,16 @@ def run(
         refused = getattr(ticket, "is_refused", False)
         queue.put(places[request], request, getattr(ticket, "rejects", 0), is_refused=refused)
 
+    def ready_at(now: float) -> float:
+        return policy.ready_at(now, beside=queue.is_refused_next) if len(queue) else math.inf
+
     now, fresh = 0.0, 0  # the requests that wait and were not sent yet
     while left:
         while fresh + flying < pool and (request := next(coming, None)) is not None:
             places[request] = queue.place(flow)
             wait(request)
             fresh += 1
-        while (ready := policy.ready_at(now) if len(queue) else math.inf) <= now:
+        while (ready := ready_at(now)) <= now:
             request = queue.pop(exhausted=policy.exhausted)
             fresh -= request not in sent_once
             sent_once.add(request)

@@ -80,6 +80,11 @@ class Queue(Generic[T]):
         heappush(self._heap, (number, place.order, place.entry, rejects, place, item))
         self._length += 1
 
+    @property
+    def is_refused_next(self) -> bool:
+        """Whether the next call is a refused one."""
+        return bool(self._heap) and self._heap[0][0] == -inf
+
     def put_back(self, place: Place) -> None:
         """Exchange the place of a call that was answered 429 for one among such calls."""
         place.number = max(self._virtual, self._returned.turn)

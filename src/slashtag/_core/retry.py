@@ -141,7 +141,7 @@ def is_in_doubt(call: Call[Any], ticket: Ticket) -> bool:
 
     It can before the 429 that decides, unless others are seen to be accepted.
     """
-    return _creates_tag(call) and ticket.rejects == TAG_REFUSALS - 1 and not ticket.is_refused
+    return _creates_tag(call) and ticket.rejects == TAG_REFUSALS - 1 and not ticket.refusals
 
 
 def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimitError | None:
@@ -149,7 +149,7 @@ def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimi
 
     The third 429 of create tag does, if another request was sent after the second and accepted.
     """
-    if not _creates_tag(call) or ticket.rejects < TAG_REFUSALS or not ticket.is_refused:
+    if not _creates_tag(call) or ticket.rejects < TAG_REFUSALS or not ticket.refusals:
         return None
     return TagLimitError(
         f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "

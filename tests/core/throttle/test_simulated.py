@@ -10,7 +10,7 @@ from statistics import mean, median
 from typing import Any
 
 import pytest
-from benchmarks.pacing.cases import GOALS, Case, cases
+from benchmarks.pacing.cases import Case, cases
 from benchmarks.pacing.peers import EachRetryAfter
 from benchmarks.pacing.servers import (
     Errors,
@@ -32,7 +32,7 @@ from slashtag._core.throttle.throttle import Throttle
 
 from ...support.laws import examples
 
-SERVERS = {f"{case.row}: {case.label}": case for case in cases()}
+GOALS = {f"{case.row}: {case.label}": case for case in cases()}
 
 maybe_told = st.sampled_from([None, 0.0, 1.0, 2.0, 5.0])
 limits = st.one_of(
@@ -138,12 +138,13 @@ def test_abandoned_requests_and_probes_hold_nobody_up(
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("sessions", [2, 4])
-def test_sessions_that_know_nothing_of_each_other_share_one_limit(sessions: int) -> None:
-    found = [measure(seed, 120.0, sessions) for seed in range(1, 5)]
-    assert min(used for used, _, _ in found) >= 0.9
-    assert mean(share for _, share, _ in found) >= 0.5
-    assert mean(waste for _, _, waste in found) <= 0.2
+@pytest.mark.parametrize(("sessions", "least"), [(2, 0.8), (4, 0.7)])
+def test_sessions_that_know_nothing_of_each_other_share_one_limit(sessions: int, least: float) -> None:
+    """Law 11."""
+    found = [measure(seed, 120.0, sessions) for seed in range(1, 7)]
+    assert min(used for used, _, _ in found) >= 0.95
+    assert mean(share for _, share, _ in found) >= least
+    assert mean(waste for _, _, waste in found) <= 0.04
 
 
 def reach(case: Case, seed: int) -> tuple[float, int]:
@@ -156,27 +157,27 @@ def reach(case: Case, seed: int) -> tuple[float, int]:
 @pytest.mark.parametrize(
     "name",
     [
-        "bucket 5-200/s: 5/s, burst 10",
-        "bucket 5-200/s: 20/s, burst 10",
-        "bucket 5-200/s: 100/s, burst 20",
-        "bucket 5-200/s: 20/s, burst 10, Retry-After 1",
+        "token bucket 5-200/s: 5/s, burst 10",
+        "token bucket 5-200/s: 20/s, burst 10",
+        "token bucket 5-200/s: 100/s, burst 20",
+        "token bucket, Retry-After 1 s: 20/s, burst 10",
         "window of 1 s: sliding, 30/1 s",
         "window of 60 s: fixed, 300/60 s",
         "window of 60 s: sliding, 1000/60 s, Retry-After",
         "window of 2-10 s: SlidingWindow 630/7 s, ceil",
         "window of 2-10 s: FixedWindow 900/10 s, ceil",
+        "at most K in flight: K = 4",
         "at most K in flight: K = 16",
         "the limit halves or doubles: 40/s, then 20/s, burst 10",
         "the limit halves or doubles: 50/s, then 100/s, burst 20",
         "2 % of answers are 500s: 20/s, burst 10",
     ],
 )
-def test_the_goal_of_a_class_is_nearly_reached_by_each_server(name: str) -> None:
-    """The goals are means of a class; a single server may be a little under them."""
-    case = SERVERS[name]
+def test_the_goal_is_reached(name: str) -> None:
+    case = GOALS[name]
     found = sorted(reach(case, seed) for seed in (1, 2, 3))
-    assert found[1][0] >= GOALS[case.row].utilisation - 0.1
-    assert sorted(rejects for _, rejects in found)[1] <= 0.2 * case.requests
+    assert found[1][0] >= case.utilisation
+    assert sorted(rejects for _, rejects in found)[1] <= case.most_rejects
 
 
 @pytest.mark.unmeasured
@@ -229,6 +230,18 @@ def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(
         costs.append(done.time / ideal)
     assert median(costs) <= 1.75
     assert sorted(costs)[-2] <= 10
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("token bucket 5-200/s: 20/s, burst 10", 95006),
+        ("token bucket, Retry-After 1 s: 20/s, burst 10", 95028),
+        ("the limit halves or doubles: 40/s, then 20/s, burst 10", 95019),
+    ],
+)
+def test_a_limit_mistaken_for_429s_at_any_rate_is_found_again(name: str, seed: int) -> None:
+    assert reach(GOALS[name], seed)[1] <= 100
 
 
 class EverySixth(Server):
