@@ -28,6 +28,9 @@ from .. import (
 from .._internal import WorkerPool, days
 
 _BATCH = 100
+#: At most so many new or changed series are requested one by one: to ask for them together, and to check what
+#: is inferred from the answers, takes about as many requests.
+FEW = 20
 #: Batches of at most so many series are not halved.
 _FEW = 3
 _WORKERS = 32
@@ -228,6 +231,7 @@ class ClicksTable:
                     keys=self._links_of(keys) if self.key[0] == "slashtag" else None,
                     tags=keys if self.key[0] == "tag" else None,
                     timezone=self._zone,
+                    inferred=len(keys) > FEW,
                     progress=self.monitor.progress and partial(self.monitor.progress, name),
                     on_error=self.monitor.on_error,
                 )

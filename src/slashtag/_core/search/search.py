@@ -25,7 +25,7 @@ one cell alone, asked twice, contradicts others      its batch is at fault: it b
 such parts do not add up to the batch, asked twice   the service does not count what it is asked
 more questions than keys; a batch at fault 4 times   the keys left are asked alone
 
-A cell without clicks is asked again where a question has room. The questions depend on the batches and the
+A cell without clicks is asked again where a question has room. What is asked depends on the batches and the
 answers alone, so that a second run can replay a journal.
 """
 
