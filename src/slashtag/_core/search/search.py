@@ -38,8 +38,7 @@ from ..look_alikes import folded
 from .bounds import Bounds
 from .cells import WIDTH, Answer, Cell, Question, Unit, apart, confusion, difference, digest, is_sound
 
-#: Most ways in which clicks may be confused between the cells of a request; of cells that were asked before,
-#: in a round of fewer than FEW_REQUESTS.
+#: Most ways to confuse clicks between the cells of a request; between cells asked before, in a small round.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
 #: A round of fewer requests also has some that only repeat cells.
 FEW_REQUESTS = 4
