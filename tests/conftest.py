@@ -33,6 +33,14 @@ settings.load_profile("usual")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kept_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep learnt rates in a folder of the tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 def measure_no_subprocess() -> None:
     """Have the processes that tests start unmeasured: it takes as long as their work, and writes files."""
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
