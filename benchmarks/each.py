@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import fmean
 from time import process_time
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -61,6 +61,10 @@ class Service:
         self.log = {key: sorted(clicks) for key, clicks in log.items()}
         self.labels: Sequence[str] = LABELS
         self.clear()
+
+    def of_operation(self) -> Self:
+        """Return itself: whose turn it is makes no difference here."""
+        return self
 
     def clear(self) -> None:
         """Forget the requests."""

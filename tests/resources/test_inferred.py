@@ -46,8 +46,10 @@ def stats_over(send: Send) -> Stats:
             await asyncio.sleep(0)
         return send(call)
 
+    sender = SimpleNamespace(send=slowly, journal=None, metrics=SimpleNamespace(inconsistent=0))
+    sender.of_operation = lambda: sender
     return Stats(
-        cast("Any", SimpleNamespace(send=slowly, journal=None, metrics=SimpleNamespace(inconsistent=0))),
+        cast("Any", sender),
         Tasks(),
         workers=8,
         max_keys_bytes=7_500,

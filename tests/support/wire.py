@@ -366,7 +366,9 @@ class Wire:
         except Exception as error:
             self._failures.append(error)
         finally:
-            connection.writer.transport.abort()
+            # Up to Python 3.11.2 the transport of TLS cannot abort once the client has closed it.
+            with suppress(AttributeError):
+                connection.writer.transport.abort()
             # A reset that nobody asks for would be told as an error once the connection is collected.
             with suppress(ConnectionError):
                 await connection.writer.wait_closed()
