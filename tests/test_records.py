@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import pprint
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -24,7 +26,7 @@ from slashtag import (
     Tag,
     Year,
 )
-from tests.asgi import get
+from tests.asgi import get, request
 
 LINK = ShortUrl(id=1, slashtag="ä", created_at=datetime(2024, 3, 5, 10), redirect_code=301)
 DAYS = RangeStats(total_clicks=3, clicks={date(2024, 1, 1): 3}, country={"DE": 3}, reconciles=False)
@@ -143,6 +145,79 @@ async def test_endpoints_of_fastapi_return_records() -> None:
     shown = document["paths"]["/links"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     assert (status, shown["items"]) == (200, {"$ref": "#/components/schemas/ShortUrl"})
     assert {"RangeStats", "ShortUrl"} <= document["components"]["schemas"].keys()
+
+
+async def _echo(kind: Any, body: Any) -> tuple[int, Any]:
+    """Post a body to an endpoint that takes one of a kind; return its repr, or (place, message) of each error."""
+    app = FastAPI()
+
+    async def endpoint(value: Any) -> str:
+        return repr(value)
+
+    endpoint.__annotations__["value"] = kind
+    app.post("/")(endpoint)
+    status, answer = await request(app, "POST", "/", body)
+    return status, answer if status == 200 else [(each["loc"], each["msg"]) for each in answer["detail"]]
+
+
+@pytest.mark.parametrize("value", [*RECORDS, *QUERIES], ids=repr)
+async def test_fastapi_reads_records_and_queries_from_the_body(value: Any) -> None:
+    kind = Page[ShortUrl] if isinstance(value, Page) else type(value)
+    body = json.loads(pydantic.TypeAdapter(kind).dump_json(value))
+    assert await _echo(kind, body) == (200, repr(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "place"),
+    [
+        (DateRange, {"start": "01/02/2024", "end": "2024-02-01"}, ["body", "start"]),
+        (DateRange, {"start": 5, "end": "2024-02-01"}, ["body", "start"]),
+        (DateRange, {"start": "2024-01-01", "end": "2024-02-30"}, ["body", "end"]),
+        (DateRange, {"start": "2024-01-01", "end": True}, ["body", "end"]),
+        (DateRange, {"start": "2024-01-01", "ende": "2024-02-01"}, ["body", "ende"]),
+        (DateRange, {"relative": 7}, ["body", "relative"]),
+        (Day, {"date": "2024-02-29T00:00:00"}, ["body", "date"]),
+        (Day, {}, ["body", "date"]),
+        (CountryGeo, {"iso_code": "US", "start": 0, "end": "2024-02-01"}, ["body", "start"]),
+        (ShortUrl, {"id": 1, "hits": "many"}, ["body", "hits"]),
+    ],
+)
+async def test_fastapi_names_the_member_that_is_wrong_once(kind: Any, body: Any, place: list[str]) -> None:
+    status, problems = await _echo(kind, body)
+    assert (status, [loc for loc, _ in problems]) == (422, [place])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "named"),
+    [
+        (DateRange, {"start": "2024-01-01"}, "end"),
+        (CountryGeo, {"iso_code": "USA", "start": "2024-01-01", "end": "2024-02-01"}, "iso_code"),
+        (Year, {"year": 24}, "year"),
+    ],
+)
+async def test_fastapi_says_which_rule_a_query_breaks(kind: Any, body: Any, named: str) -> None:
+    status, problems = await _echo(kind, body)
+    assert (status, len(problems)) == (422, 1)
+    assert named in problems[0][1]
+
+
+def test_the_schema_of_a_query_has_dates() -> None:
+    found: Any = pydantic.TypeAdapter(CountryGeo).json_schema()
+    formats = {name: member.get("format") for name, member in found["properties"].items()}
+    assert formats == {"iso_code": None, "start": "date", "end": "date"}
+    assert found["required"] == ["iso_code", "start", "end"]
+
+
+# --- dataclasses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [each for each in [*RECORDS, *QUERIES] if not isinstance(each, Page)])
+def test_records_and_queries_are_dataclasses_to_others(value: Any) -> None:
+    names = [member.name for member in dataclasses.fields(value)]
+    assert names == list(value.__struct_fields__)
+    assert dataclasses.replace(value) == value
+    assert type(value)(**dataclasses.asdict(value)) == value
+    assert type(value).__name__ in pprint.pformat(value)
 
 
 # --- notebooks and consoles ----------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """Links and tags of the account as immutable values; records as other libraries take them."""
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar, cast, get_args
+from functools import cache
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -13,8 +15,39 @@ T = TypeVar("T")
 Time = Annotated[datetime, Meta(tz=False)]
 
 
+class _AsDataclass:
+    """Attribute of a class that is computed as for a dataclass with the members of the struct."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type[Struct]) -> Any:
+        # FastAPI reads generic classes from the body anyway, and pydantic would make dataclasses of them.
+        if getattr(owner, "__parameters__", ()):
+            raise AttributeError(self._name)
+        return getattr(_as_dataclass(owner), self._name)
+
+
+@cache
+def _as_dataclass(struct: type[Struct]) -> type:
+    members: list[tuple[str, Any, Any]] = []
+    for member in fields(struct):
+        given = {"default": member.default, "default_factory": member.default_factory}
+        given = {name: value for name, value in given.items() if value is not msgspec.NODEFAULT}
+        members.append((member.name, member.type, dataclasses.field(**given)))
+    return dataclasses.make_dataclass(struct.__name__, members, frozen=True, kw_only=True)
+
+
 class PydanticType(Struct, frozen=True):
-    """Base class of structs that are types to pydantic: fields of its models, bodies of FastAPI."""
+    """Base class of structs that are types to pydantic: fields of its models, bodies of FastAPI.
+
+    They also are dataclasses to other libraries (`dataclasses.fields`, `asdict` and `replace` work). FastAPI
+    reads a parameter from the body only if it is a model of pydantic, which is not installed everywhere, or
+    a dataclass; tables are made of lists of dataclasses.
+    """
+
+    __dataclass_fields__: ClassVar[Any] = _AsDataclass()
+    __dataclass_params__: ClassVar[Any] = _AsDataclass()
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
@@ -22,10 +55,16 @@ class PydanticType(Struct, frozen=True):
         from pydantic_core import core_schema as schemas
 
         names = [field.name for field in fields(source)]
+
+        def schema_of(field: Any) -> Any:
+            kind, read = cls._reader(field.name, field.type)
+            inner = handler.generate_schema(kind)
+            return inner if read is None else schemas.no_info_before_validator_function(read, inner)
+
         members = schemas.typed_dict_schema(
             {
                 field.name: schemas.typed_dict_field(
-                    handler.generate_schema(field.type),
+                    schema_of(field),
                     required=field.required,
                     # The service's names are accepted too.
                     validation_alias=cast("Any", [[field.name], [field.encode_name]]),
@@ -40,15 +79,23 @@ class PydanticType(Struct, frozen=True):
         def to_members(value: PydanticType) -> dict[str, Any]:
             return {name: getattr(value, name) for name in names}
 
-        from_dict = schemas.no_info_after_validator_function(lambda found: cls(**found), members)
+        def read(value: object, from_members: Callable[[object], Any]) -> Any:
+            return value if isinstance(value, cls) else cls(**from_members(value))
+
+        read.__name__ = cls.__name__  # errors of a union of types show it
         arguments = "_".join(each.__name__ for each in get_args(source))
-        return schemas.json_or_python_schema(
-            json_schema=from_dict,
-            python_schema=schemas.union_schema([schemas.is_instance_schema(cls), from_dict]),
+        return schemas.no_info_wrap_validator_function(
+            read,
+            members,
             serialization=schemas.plain_serializer_function_ser_schema(to_members, return_schema=members),
             # A component of its own in OpenAPI.
             ref=f"{cls.__module__}.{cls.__name__}{arguments and '_' + arguments}:{id(cls)}",
         )
+
+    @classmethod
+    def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
+        """Return the type of a member in JSON, and what makes one of a value, if pydantic shall not."""
+        return kind, None
 
 
 class Record(PydanticType, frozen=True, kw_only=True):

@@ -6,11 +6,12 @@ contradictions.py says how an answer is checked, _summed_statistics.py how resul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
 from math import inf
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from types import NoneType
+from typing import Any, ClassVar, Generic, TypeVar, Union, cast, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -51,6 +52,19 @@ class Query(PydanticType, Generic[R_co], frozen=True):
 
     path: ClassVar[str]
     answer_type: ClassVar[type[StatsAnswer]]
+
+    @classmethod
+    def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
+        # pydantic would take numbers for dates, and tell three errors of a wrong text.
+        kinds = [each for each in get_args(kind) if each is not str]
+        if date not in kinds:
+            return kind, None
+
+        def read(value: object) -> Bound | None:
+            is_absent = value is None and NoneType in kinds
+            return None if is_absent else parse_bound(name, value, datetimes=datetime in kinds)
+
+        return Union[*kinds], read
 
     def resolve(self, zone: tzinfo | None, now: datetime) -> Query[R_co]:
         """Return the query with bounds that do not depend on today, nor on the zone if one is given."""
