@@ -24,9 +24,10 @@ SRC = ROOT / "src" / "slashtag"
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
     {"_errors"},
-    {"_files"},
+    {"_files", "_arrow"},
     {"_records"},
     {"_summed_statistics"},
+    {"_clicks_table"},
     {"_core"},
     {"_credentials"},
     {"_journal"},

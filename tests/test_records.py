@@ -148,7 +148,7 @@ async def test_endpoints_of_fastapi_return_records() -> None:
 
 
 async def _echo(kind: Any, body: Any) -> tuple[int, Any]:
-    """Post a body to an endpoint that takes one of a kind; return its repr, or (place, message) of each error."""
+    """Post a body to an endpoint; return the repr of what it got, or place and message of each error."""
     app = FastAPI()
 
     async def endpoint(value: Any) -> str:

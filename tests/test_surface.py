@@ -30,12 +30,13 @@ PUBLIC_MODULES = {
 
 #: Every public name. A name that is added, renamed or removed is a change for users: note it in CHANGELOG.md.
 PUBLIC_NAMES = """
-APIError AllTime AsyncSession AuthenticationError BadRequestError Call Change ConfigurationError CountryGeo
+APIError AllTime AsyncSession AuthenticationError BadRequestError Call Change ClicksTable
+ConfigurationError CountryGeo
 DateRange Day ExportError Failure GeoStats InvalidRequestError JournalError Keys Listing Metrics NotFoundError
 OnError Outcome OutcomeUnknownError Page PageStream PaginationError PeriodStats Plan Progress Query
 QueueTimeoutError RangeStats RateLimitError RequestFailedError RequestTimeoutError Results RetryPolicy
 ServerError SessionClosedError
-ShortUrl SlashtagError Statistics Stats Tag TagLimitError Tags TransportError UnexpectedResponseError
+ShortUrl SlashtagError Statistics Stats StatsRow Tag TagLimitError Tags TransportError UnexpectedResponseError
 UnknownTagError Urls Year Zone __version__ parse_zone to_builtins
 """
 

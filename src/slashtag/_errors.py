@@ -42,7 +42,7 @@ class JournalError(SlashtagError):
 
 
 class ExportError(SlashtagError):
-    """File that cannot be written, for example on a full disk, or whose format cannot hold the values."""
+    """File that cannot be written, say on a full disk; values that a file or data frame cannot hold."""
 
 
 @dataclass(eq=False, repr=False)

@@ -12,6 +12,9 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from ._arrow import Kind as Kind
+from ._arrow import arrow_columns as arrow_columns
+from ._arrow import import_extra as import_extra
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress

@@ -1,5 +1,6 @@
 """All public names; `slashtag` imports them on first use."""
 
+from ._clicks_table import ClicksTable as ClicksTable
 from ._core.batches import Keys as Keys
 from ._core.call import Call as Call
 from ._core.call import Progress as Progress
@@ -54,3 +55,4 @@ from ._summed_statistics import GeoStats as GeoStats
 from ._summed_statistics import PeriodStats as PeriodStats
 from ._summed_statistics import RangeStats as RangeStats
 from ._summed_statistics import Statistics as Statistics
+from ._summed_statistics import StatsRow as StatsRow

@@ -4,16 +4,27 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import cache
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from msgspec.structs import asdict, force_setattr
 
+from ._arrow import Kind, arrow_columns, incomplete
 from ._records import Record
 
 K = TypeVar("K")
 S = TypeVar("S", bound="Statistics")
 Span = tuple[date, date]
 OTHER = "Other"
+#: Dimensions whose labels are days or months, and what makes a date of a label.
+DATED = {"day": "", "month": "-01"}
+
+
+class StatsRow(NamedTuple):
+    """Clicks of one label of a dimension: a day (`2024-01-31`), a month (`2024-01`), a country."""
+
+    dimension: str
+    label: str
+    clicks: int
 
 
 def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
@@ -101,7 +112,7 @@ class Statistics(Record, frozen=True, kw_only=True):
             return self
         return NotImplemented
 
-    def rows(self) -> Iterator[tuple[str, str, int]]:
+    def rows(self) -> Iterator[StatsRow]:
         """Yield tidy rows (dimension, label, clicks): days in order, other labels by clicks, `Other` last.
 
         An incomplete result has a last row ("missing", "3 requests", 0).
@@ -113,9 +124,34 @@ class Statistics(Record, frozen=True, kw_only=True):
             if dimension != "day":
                 pairs.sort(key=lambda pair: (pair[0] == OTHER, -pair[1]))
             for label, clicks in pairs:
-                yield dimension, str(label), clicks
+                yield StatsRow(dimension, str(label), clicks)
         if self.missing > 0:
-            yield "missing", many(self.missing, "request"), 0
+            yield StatsRow("missing", many(self.missing, "request"), 0)
+
+    def to_arrow(self, *, partial: bool = False) -> Any:
+        """Return `rows` as a pyarrow.Table: dimension, label, date (of days and months) and clicks.
+
+        The other members are in the metadata of its schema. Raises ExportError if the result is not
+        `complete`, or has some dimensions and `incomplete_dimensions`, unless `partial` is True: data frames
+        have no place to say so; without pyarrow; and for a count that int64 cannot hold.
+        """
+        names = [name for name in self.__struct_fields__ if not isinstance(getattr(self, name), dict)]
+        about = {name: getattr(self, name) for name in names}
+        about["incomplete_dimensions"] = cut = self.incomplete_dimensions
+        has_dimensions = any(getattr(self, name) for name in self.SUMS)
+        if not partial and (not self.complete or (cut and has_dimensions)):
+            raise incomplete(f"missing={self.missing}, reconciles={self.reconciles}", *cut)
+        rows = list(self.rows())
+        dates = [
+            date.fromisoformat(row.label + DATED[row.dimension]) if row.dimension in DATED else None
+            for row in rows
+        ]
+        dimensions, labels, clicks = zip(*rows, strict=True) if rows else ((), (), ())
+        kinds: dict[str, Kind] = {"dimension": "text", "label": "text", "date": "date", "clicks": "int"}
+        return arrow_columns(kinds, [dimensions, labels, dates, clicks], about)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         # Numbers and flags first, then the start of each map.
@@ -189,11 +225,11 @@ class PeriodStats(_LabelStats, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.clicks_total
 
-    def rows(self) -> Iterator[tuple[str, str, int]]:
+    def rows(self) -> Iterator[StatsRow]:
         """Yield tidy rows (dimension, label, clicks), months (`YYYY-MM`) first."""
         for year, months in sorted(self.clicks_breakdown.items()):
             for month, clicks in sorted(months.items()):
-                yield "month", f"{year:04d}-{month:02d}", clicks
+                yield StatsRow("month", f"{year:04d}-{month:02d}", clicks)
         yield from super().rows()
 
     @classmethod

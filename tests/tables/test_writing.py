@@ -116,7 +116,7 @@ def test_parquet_is_typed() -> None:
 def test_a_count_over_int64_is_a_clear_error_of_parquet_alone(tmp_path: Path, count: int) -> None:
     row = ("x", count, None, None)
     with (
-        pytest.raises(ExportError, match=r"Parquet cannot hold it; export to .jsonl or .csv"),
+        pytest.raises(ExportError, match=r"Parquet hold .* \.jsonl or \.csv"),
         open_table(tmp_path / "out.parquet", ALL) as out,
     ):
         out.write([("x", 2**63 - 1, None, None), row])

@@ -2,17 +2,18 @@
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from anyio import CancelScope
 from msgspec.structs import replace
 
+from .._clicks_table import ClicksTable
 from .._core.batches import Batcher, Key, Keys, Selector, Tags, in_fixed_order, select
 from .._core.call import Progress
 from .._core.look_alikes import look_alikes_together
-from .._core.queries import Plan, Query, StatsRequest, make_plan
+from .._core.queries import AllTime, CountryGeo, Plan, Query, StatsRequest, Year, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import AsyncReadable, Results, Tasks, WorkerPool
@@ -197,8 +198,60 @@ class Stats:
         those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
         while iterating. See docs/service.md, Statistics: common selector.
         """
-        now = datetime.now(UTC)
         state = RunState(query, progress, on_error)
+        return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits)
+
+    async def table(
+        self,
+        query: Query[Any],
+        *,
+        keys: Keys | None = None,
+        tag: str | None = None,
+        tags: Tags | None = None,
+        dimensions: bool = False,
+        timezone: Zone = None,
+        inferred: bool = True,
+        earlier_hits: Mapping[str, int | None] | None = None,
+        progress: Progress | None = None,
+        on_error: OnError[Any] | None = None,
+    ) -> ClicksTable:
+        """Return the clicks of each slashtag or tag as one table, which data frames take as it is.
+
+        It has a row for every day of a DateRange or a Day, and for every month of a Year, zeros too; for each
+        month with clicks of AllTime. With `dimensions` it has a row for each label with clicks instead:
+        devices, countries, referrers and the like; CountryGeo has only these, and raises InvalidRequestError
+        without `dimensions`. It is requested as by `collect_each`, whose other options and errors it has.
+        With `on_error` the table lacks what failed, and is not `complete`.
+        """
+        state = RunState(query, progress, on_error)
+        middle = ("dimension", "label") if dimensions else ("date",)
+        dates: dict[date, int] = {}
+        if not dimensions and isinstance(query, Year | AllTime):
+            middle = ("month",)
+            dates = {date(query.year, n, 1): 0 for n in range(1, 13)} if isinstance(query, Year) else {}
+        elif not dimensions and isinstance(query, CountryGeo):
+            raise InvalidRequestError("statistics of a country have no days: pass dimensions=True")
+        table = ClicksTable(("tag" if keys is None else "slashtag", *middle, "clicks"))
+        each = self._each(state, query, keys, tag, tags, timezone, False, inferred, earlier_hits)
+        async with each as results:
+            async for key, stats in results:
+                table._add(key, stats, dates)
+        table._finish(state.missing)
+        return table
+
+    def _each(
+        self,
+        state: RunState,
+        query: Query[R],
+        keys: Keys | None,
+        tag: str | None,
+        tags: Tags | None,
+        timezone: Zone,
+        ordered: bool | Literal["hits"],
+        inferred: bool,
+        earlier_hits: Mapping[str, int | None] | None,
+    ) -> Results[tuple[str, R]]:
+        now = datetime.now(UTC)
         sorts = ordered == "hits" or (inferred and not ordered)
         sort = partial(by_activity, earlier_hits=earlier_hits) if sorts else None
         if sort and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):

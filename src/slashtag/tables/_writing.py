@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +16,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from .. import ExportError, InvalidRequestError
+from .._internal import Kind, arrow_columns, import_extra
 from ._atomic_file import AtomicFile
 
 Row = tuple[str | int | float | date | datetime | None, ...]
@@ -26,7 +26,6 @@ Sink = BinaryIO | AtomicFile
 BATCH = 5_000
 #: Rows in each group of a Parquet file.
 ROW_GROUP = 25_000
-_TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
 #: What a sheet holds, and the smallest integer that the numbers of a workbook may have rounded.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
 #: Before this day the calendars of spreadsheets differ.
@@ -41,7 +40,7 @@ class Column(msgspec.Struct, frozen=True):
     """A column: its name and the kind of its values."""
 
     name: str
-    kind: Literal["text", "int", "date", "timestamp", "float"] = "text"
+    kind: Kind = "text"
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -103,7 +102,9 @@ class ParquetWriter:
     def __init__(self, file: Sink, table: Table) -> None:
         self._table = table
         schema = arrow_table(table, ()).schema
-        self._parquet = _extra("parquet", "pyarrow.parquet").ParquetWriter(file, schema, compression="zstd")
+        self._parquet = import_extra("parquet", "pyarrow.parquet").ParquetWriter(
+            file, schema, compression="zstd"
+        )
         self._rows: list[Row] = []
 
     def write(self, rows: Iterable[Row], /) -> None:
@@ -125,13 +126,8 @@ class ParquetWriter:
 
 
 def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Return rows as a typed Arrow table; needs the extra `parquet`, without which it raises ExportError."""
-    arrow = _extra("parquet", "pyarrow")
-    schema = arrow.schema([(column.name, _TYPE[column.kind]) for column in table.columns])
-    try:
-        return arrow.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
-    except (OverflowError, arrow.ArrowInvalid) as error:
-        raise ExportError(f"{error}: Parquet cannot hold it; export to .jsonl or .csv") from None
+    """Return rows as a typed Arrow table; raises ExportError as `ParquetWriter`, and without pyarrow."""
+    return arrow_columns({each.name: each.kind for each in table.columns}, zip(*rows, strict=True))
 
 
 class XlsxWriter:
@@ -143,7 +139,7 @@ class XlsxWriter:
     """
 
     def __init__(self, file: Any, table: Table) -> None:
-        xlsxwriter = _extra("xlsx", "xlsxwriter")
+        xlsxwriter = import_extra("xlsx", "xlsxwriter")
         #: Of the temporary files of sheets.
         self._errors = (OSError, xlsxwriter.exceptions.XlsxFileError)
         # A folder of its own: xlsxwriter leaves its temporary files behind when the disk is full.
@@ -210,13 +206,6 @@ def _escaped(text: str) -> str:
     if text.startswith("<r>") and text.endswith("</r>"):
         return f'<r><t xml:space="preserve">{escape(text)}</t></r>'
     return text
-
-
-def _extra(extra: str, name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise ExportError(f'.{extra} needs {name}: pip install "slashtag[{extra}]"') from None
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -1,0 +1,229 @@
+"""Clicks as data frames take them: results and tables as Arrow streams, and what these refuse."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections import Counter
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import (
+    AllTime,
+    AsyncSession,
+    ClicksTable,
+    CountryGeo,
+    DateRange,
+    Day,
+    ExportError,
+    Failure,
+    GeoStats,
+    InvalidRequestError,
+    PeriodStats,
+    RangeStats,
+    Statistics,
+    Year,
+)
+from slashtag.sandbox import Fault, Sandbox
+from tests.test_summed_statistics import breakdowns, counts
+
+arrow: Any = pytest.importorskip("pyarrow")
+ACCOUNT = {"urls": 30, "clicks": 2_000, "tags": 3}
+YEAR = DateRange("2024-01-01", "2024-12-31")
+DAYS = RangeStats(
+    total_clicks=3,
+    clicks={date(2024, 2, 28): 3, date(2024, 2, 29): 0},
+    **{name: {"x": 2, "": 1} for name in RangeStats.SUMS},
+)
+
+
+def read(frame: Any) -> list[tuple[Any, ...]]:
+    """Read a stream as data frames do."""
+    return [tuple(row.values()) for row in arrow.table(frame).to_pylist()]
+
+
+def clicks_by(names: tuple[str, ...], *found: tuple[str, Statistics], missing: int = 0) -> ClicksTable:
+    table = ClicksTable(names)
+    for key, stats in found:
+        table._add(key, stats, {})
+    table._finish(missing)
+    return table
+
+
+# --- results -------------------------------------------------------------------------------------------
+
+results = st.one_of(
+    st.builds(
+        lambda numbers, country: RangeStats(
+            total_clicks=sum(numbers),
+            clicks={date(2024, 2, 28) + timedelta(n): each for n, each in enumerate(numbers)},
+            country=country,
+        ),
+        st.lists(st.integers(0, 2**60), max_size=4),
+        counts,
+    ),
+    st.builds(lambda months, device: PeriodStats(clicks_breakdown=months, device=device), breakdowns, counts),
+    st.builds(lambda state, city: GeoStats(state=state, city=city), counts, counts),
+)
+
+
+@given(stats=results)
+def test_the_frame_of_a_result_has_its_rows_and_dates(stats: Statistics) -> None:
+    found = read(stats.to_arrow(partial=True))
+    assert [(dimension, label, clicks) for dimension, label, _, clicks in found] == list(stats.rows())
+    for dimension, label, day, _ in found:
+        wanted = {"day": label, "month": f"{label}-01"}.get(dimension)
+        assert (None if day is None else str(day)) == wanted
+
+
+def test_a_frame_has_types_also_without_rows() -> None:
+    for stats in (DAYS, RangeStats(), PeriodStats(), GeoStats()):
+        kinds = [str(field.type) for field in arrow.table(stats.to_arrow(partial=True)).schema]
+        assert kinds == ["string", "string", "date32[day]", "int64"]
+    for names in (("tag", "date", "clicks"), ("slashtag", "dimension", "label", "clicks")):
+        assert arrow.table(ClicksTable(names)).schema.names == list(names)
+
+
+def test_rows_have_names() -> None:
+    assert [row.label for row in DAYS.rows() if row.dimension == "country"] == ["x", ""]
+    row = next(clicks_by(("tag", "date", "clicks"), ("a", DAYS)).rows())
+    assert row._asdict() == {"tag": "a", "date": date(2024, 2, 28), "clicks": 3}
+
+
+# --- tables of an account ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [YEAR, Day("2024-05-01"), DateRange("2024-03-01", "2024-03-31")], ids=repr)
+async def test_a_table_has_every_day_of_every_link(
+    box: Sandbox, session: AsyncSession, query: DateRange | Day
+) -> None:
+    found = await session.stats.table(query, keys=session.urls.list())
+    first, last = query.bounds if isinstance(query, DateRange) else (query.date, query.date)
+    truth = box.truth.per_key(first, last)
+    wanted = [(key, day, n) for key, stats in sorted(truth.items()) for day, n in stats.clicks.items()]
+    assert read(found) == wanted == list(found.rows())
+    assert sum(n for _, _, n in wanted) == box.truth.range(first, last).total_clicks > 0
+
+
+async def test_a_table_by_label_has_the_labels_of_every_link(box: Sandbox, session: AsyncSession) -> None:
+    found = await session.stats.table(YEAR, keys=session.urls.list(), dimensions=True)
+    each = await session.stats.collect_each(YEAR, keys=session.urls.list()).to_dict()
+    wanted = [(key, *row) for key, stats in sorted(each.items()) for row in stats.rows() if row[0] != "day"]
+    assert read(found) == wanted
+    sums = Counter[str]()
+    for row in found.rows():
+        sums[row.label] += row.clicks * (row.dimension == "country")
+    assert +sums == box.truth.range("2024-01-01", "2024-12-31").country
+
+
+async def test_a_table_of_tags_by_month_has_every_month_of_the_year(
+    box: Sandbox, session: AsyncSession
+) -> None:
+    tags = [tag.name for tag in box.truth.tags()]
+    found = list((await session.stats.table(Year(2024), tags=tags)).rows())
+    assert [row.month for row in found] == [date(2024, n, 1) for n in range(1, 13)] * len(tags)
+    for tag in tags:
+        months = {row.month.month: row.clicks for row in found if row.tag == tag and row.clicks}
+        assert months == box.truth.year(2024, tag=tag).clicks_breakdown.get(2024, {})
+    ever = await session.stats.table(AllTime(), tags=tags)
+    assert sum(row.clicks for row in ever.rows()) == sum(
+        box.truth.alltime(tag=tag).clicks_total for tag in tags
+    )
+    assert all(row.clicks for row in ever.rows())
+
+
+async def test_a_table_of_a_country_has_labels_only(box: Sandbox, session: AsyncSession) -> None:
+    places = CountryGeo("DE", "2024-01-01", "2024-12-31")
+    with pytest.raises(InvalidRequestError):
+        await session.stats.table(places, tag="x")
+    assert box.requests == []
+    found = await session.stats.table(places, keys=session.urls.list(), dimensions=True)
+    assert {row.dimension for row in found.rows()} == {"state", "city", "postalcode"}
+
+
+# --- what is not whole ---------------------------------------------------------------------------------
+
+PARTIAL = [
+    RangeStats(missing=2),
+    RangeStats(reconciles=False),
+    RangeStats(days_complete=False, total_clicks=3),
+    RangeStats(total_clicks=3, clicks={date(2024, 1, 1): 3}, device={"Desktop": 3}, country={"DE": 2}),
+    PeriodStats(missing=1),
+    GeoStats(reconciles=False),
+]
+
+
+@pytest.mark.parametrize("stats", PARTIAL, ids=repr)
+def test_no_frame_is_made_of_a_partial_result_unless_asked_for(stats: Statistics) -> None:
+    with pytest.raises(ExportError):
+        arrow.table(stats)
+    table = stats.to_arrow(partial=True)
+    assert [row for row in read(table) if row[0] == "missing"] == [
+        (row.dimension, row.label, None, 0) for row in stats.rows() if row.dimension == "missing"
+    ]
+    about = json.loads(table.schema.metadata[b"slashtag"])
+    assert (about["missing"], about["reconciles"]) == (stats.missing, stats.reconciles)
+    assert not about["complete"] or about["incomplete_dimensions"]
+    with pytest.raises(ExportError):
+        arrow.table(clicks_by(("slashtag", "dimension", "label", "clicks"), ("a", stats)))
+
+
+def test_days_are_whole_though_a_dimension_is_not() -> None:
+    cut = PARTIAL[3]
+    assert read(clicks_by(("slashtag", "date", "clicks"), ("a", cut))) == [("a", date(2024, 1, 1), 3)]
+    with pytest.raises(ExportError):
+        arrow.table(clicks_by(("slashtag", "date", "clicks"), ("a", DAYS), missing=1))
+    # A service without labels is no reason for a doubt about days.
+    assert len(read(RangeStats(total_clicks=3, clicks={date(2024, 1, 1): 3}))) == 1
+
+
+async def test_a_table_counts_what_failed(box: Sandbox, session: AsyncSession) -> None:
+    links = box.truth.urls()
+    box.add_url("a,b")
+    wrong = links[3].slashtag
+    box.faults = [Fault(kind="400", slashtag=wrong)]
+    failures: list[Failure[RangeStats]] = []
+    found = await session.stats.table(
+        Day("2024-05-01"), keys=session.urls.list(), inferred=False, on_error=failures.append
+    )
+    assert (found.complete, found.missing, len(failures)) == (False, 2, 2)
+    with pytest.raises(ExportError):
+        arrow.table(found)
+    there = {row[0] for row in read(found.to_arrow(partial=True))}
+    assert there == {link.slashtag for link in links} - {wrong}
+    assert pickle.loads(pickle.dumps(found)).missing == 2
+    assert "not complete" in repr(found)
+
+
+def test_a_count_over_int64_is_refused() -> None:
+    large = RangeStats(total_clicks=2**63, clicks={date(2024, 1, 1): 2**63})
+    for frame in (large, clicks_by(("slashtag", "date", "clicks"), ("a", large))):
+        with pytest.raises(ExportError, match="rows"):
+            arrow.table(frame)
+        assert max(row.clicks for row in frame.rows()) == 2**63
+
+
+def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = clicks_by(("slashtag", "date", "clicks"), ("a", DAYS))
+    for frame in (DAYS, table):
+        with pytest.raises(ExportError, match=r"slashtag\[parquet\]"):
+            frame.__arrow_c_stream__()
+    assert len(list(table.rows())) == len(table) == 2
+
+
+def test_duckdb_takes_results_and_tables_as_they_are() -> None:
+    duckdb: Any = pytest.importorskip("duckdb")
+    clicks = clicks_by(("slashtag", "date", "clicks"), ("a", DAYS), ("b", DAYS))  # noqa: F841
+    stats = DAYS  # noqa: F841
+    sql = duckdb.connect().sql
+    assert sql("SELECT slashtag, sum(clicks), max(date) FROM clicks GROUP BY 1 ORDER BY 1").fetchall() == [
+        ("a", 3, date(2024, 2, 29)),
+        ("b", 3, date(2024, 2, 29)),
+    ]
+    assert sql("SELECT sum(clicks) FROM stats WHERE dimension = 'day'").fetchall() == [(3,)]
