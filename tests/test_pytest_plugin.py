@@ -43,6 +43,84 @@ ON_ASYNCIO = """
     def anyio_backend():
         return "asyncio"
 """
+IN_LOOP_OF = """
+    import asyncio
+    import pytest
+    from slashtag import DateRange
+
+    pytestmark = pytest.mark.asyncio(loop_scope="{scope}")
+    loops = set()
+
+    @pytest.fixture
+    def slashtag_sandbox_options():
+        return {"urls": 3, "clicks": 10}
+
+    class TestLoop:
+        async def test_one(self, slashtag_session):
+            assert len(await slashtag_session.urls.list().to_list()) == 3
+            loops.add(asyncio.get_running_loop())
+
+        async def test_other(self, slashtag_session):
+            assert await slashtag_session.stats.collect(DateRange.last(3), keys=slashtag_session.urls.list())
+            loops.add(asyncio.get_running_loop())
+
+    async def test_number_of_loops():
+        assert len(loops) == {loops}
+"""
+USES_OPTIONS = """
+    import pytest
+    from slashtag import RetryPolicy, ServerError
+    from slashtag.sandbox import Fault
+
+    pytestmark = pytest.mark.asyncio
+
+    @pytest.mark.parametrize("slashtag_session_options", [{"retry": RetryPolicy(max_attempts=2)}])
+    async def test_two_attempts(slashtag_session, slashtag_sandbox):
+        slashtag_sandbox.faults = [Fault(kind="500")]
+        with pytest.raises(ServerError) as failed:
+            await slashtag_session.urls.page(1)
+        assert failed.value.attempts == len(slashtag_sandbox.requests) == 2
+
+    async def test_as_usual(slashtag_session, slashtag_sandbox):
+        slashtag_sandbox.latency = 0.001
+        slashtag_sandbox.faults = [Fault(kind="500", times=2)]
+        assert (await slashtag_session.urls.page(1)).items
+        assert len(slashtag_sandbox.requests) == 3
+"""
+#: The package is imported by the fixtures only, after the clock was frozen.
+FROZEN = """
+    import json
+    from datetime import date
+    import pytest
+    import time_machine
+    from freezegun import freeze_time
+
+    WAYS = {
+        "freezegun": freeze_time("2024-06-15 12:00"),
+        "real_asyncio": freeze_time("2024-06-15 12:00", real_asyncio=True),
+        "travel": time_machine.travel("2024-06-15 12:00+0000"),
+        "frozen": time_machine.travel("2024-06-15 12:00+0000", tick=False),
+    }
+
+    @pytest.fixture(autouse=True, params=WAYS)
+    def frozen(request):
+        with WAYS[request.param]:
+            yield
+
+    @pytest.mark.asyncio
+    async def test_last_days(slashtag_session, slashtag_sandbox):
+        from slashtag import DateRange, to_builtins
+
+        days = DateRange.last(30)
+        stats = await slashtag_session.stats.collect(days, keys=slashtag_session.urls.list())
+        truth = slashtag_sandbox.truth.range("2024-05-17", "2024-06-15")
+        assert (stats.clicks, list(stats.clicks)[-1]) == (truth.clicks, date(2024, 6, 15))
+        assert list(stats.to_dict()["clicks"])[-1] == "2024-06-15"
+        links = await slashtag_session.urls.list().to_list()
+        assert json.loads(json.dumps(links, default=to_builtins))[0]["created_at"]
+        each = await slashtag_session.stats.collect_each(days, keys=links).to_dict()
+        assert sum(stats.total for stats in each.values()) == truth.total_clicks
+"""
 WITHOUT_PYTEST_ASYNCIO = """
 import sys
 from importlib.machinery import PathFinder
@@ -82,6 +160,31 @@ def test_the_session_works_under_either_plugin(
     pytester.makeconftest(ON_ASYNCIO)
     pytester.makepyfile(USES_SESSION.replace("{mark}", mark))
     pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("scope", ["function", "class", "module", "session"])
+def test_the_session_is_in_the_loop_of_the_test(pytester: pytest.Pytester, scope: str) -> None:
+    number = 2 if scope == "function" else 1
+    pytester.makepyfile(IN_LOOP_OF.replace("{scope}", scope).replace("{loops}", str(number)))
+    pytester.runpytest_inprocess(*QUIET, *STRICT_ASYNCIO).assert_outcomes(passed=3)
+
+
+def test_the_loop_of_all_tests_may_be_a_setting(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(IN_LOOP_OF.replace('(loop_scope="{scope}")', "").replace("{loops}", "1"))
+    options = (*STRICT_ASYNCIO, "-o", "asyncio_default_test_loop_scope=session")
+    pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=3)
+
+
+def test_the_session_has_the_options_of_a_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(USES_OPTIONS)
+    pytester.runpytest_inprocess(*QUIET, *STRICT_ASYNCIO).assert_outcomes(passed=2)
+
+
+def test_the_session_works_while_the_clock_is_frozen(pytester: pytest.Pytester) -> None:
+    path = pytester.makepyfile(FROZEN)
+    run = _python("-m", "pytest", *QUIET, *STRICT_ASYNCIO, str(path))
+    assert run.returncode == 0, run.stdout
+    assert "4 passed" in run.stdout
 
 
 def test_the_session_works_where_pytest_asyncio_is_not_installed(pytester: pytest.Pytester) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast, get_args
 
@@ -159,4 +159,11 @@ def to_builtins(value: object) -> Any:
         return {str(to_builtins(key)): to_builtins(each) for key, each in pairs.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [to_builtins(each) for each in cast("Iterable[object]", value)]
-    return msgspec.to_builtins(value)
+    return msgspec.to_builtins(value, enc_hook=_iso_of_subclass)
+
+
+def _iso_of_subclass(value: object) -> str:
+    """Return ISO 8601 text of a subclass of date or datetime, such as those of pandas and freezegun."""
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no built-in form: {value!r}")

@@ -166,7 +166,7 @@ def test_a_terminal_gets_a_table() -> None:
 def test_the_sandbox_serves_and_keeps_its_account_until_ctrl_c(tmp_path: Path, cli: Cli) -> None:
     account = ("sandbox", "--port", "0", "--store", str(tmp_path / "account.sqlite"))
     made = ("--urls", "7", "--clicks", "9", "--seed", "3", "--rate", "90")
-    for options in (made, ("--fault", "500", "--fault", "reset")):
+    for options in (made, ("--fault", "500", "--fault", "reset", "--latency", "0.01..0.02")):
         with started(*account, *options) as process:
             assert process.stdout is not None
             lines = [process.stdout.readline().removeprefix("export ").rstrip() for _ in range(3)]
@@ -180,8 +180,9 @@ def test_the_sandbox_serves_and_keeps_its_account_until_ctrl_c(tmp_path: Path, c
         assert (process.returncode, out) == (130, "")
         (line,) = err.splitlines()
         assert "7 links and 9 clicks" in line
-    ran = cli(*account, "--fault", "meteor")
-    assert (ran.code, "meteor" in ran.error) == (2, True)
+    for option, wrong in (("--fault", "meteor"), ("--latency", "soon"), ("--latency", "0.2..0.1")):
+        ran = cli(*account, option, wrong)
+        assert (ran.code, wrong.split(".")[0] in ran.error) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slashtag.sandbox import Sandbox
 from slashtag.sandbox.limits import TokenBucket
 
 from .serve import serving
@@ -78,3 +80,13 @@ async def test_latency_passes_before_each_answer_and_may_change() -> None:
         call.box.latency = 0.0
         await call("GET", TAGS)
         assert call.box.requests[-1].in_flight == 1
+
+
+@pytest.mark.parametrize("latency", [-0.1, (0.3, 0.2), (0, float("inf")), float("nan")])
+async def test_a_latency_is_seconds_or_bounds(latency: float | tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="seconds"):
+        Sandbox(latency=latency)
+    async with serving() as call:
+        with pytest.raises(ValueError, match="seconds"):
+            call.box.latency = latency
+        assert call.box.latency == 0.0

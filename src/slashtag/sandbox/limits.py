@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
 import msgspec
@@ -123,6 +123,18 @@ class Limits:
         self.faults = faults
 
     @property
+    def latency(self) -> float | tuple[float, float]:
+        """Seconds that each answer takes, or the bounds of a random time."""
+        return self._latency
+
+    @latency.setter
+    def latency(self, seconds: float | tuple[float, float]) -> None:
+        low, high = _bounds(seconds)
+        if not 0 <= low <= high < inf:
+            raise ValueError(f"latency is a number of seconds, or a pair of bounds, not {seconds!r}")
+        self._latency = seconds
+
+    @property
     def faults(self) -> tuple[Fault, ...]:
         """The faults; setting them resets their counters."""
         return self._faults
@@ -156,8 +168,8 @@ class Limits:
             response = _json_answer(400, Envelope(400, detail, error_data(arrival.path)))
             response.force_close()
             return response
-        if self.latency:
-            low, high = self.latency if isinstance(self.latency, tuple) else (self.latency, self.latency)
+        low, high = _bounds(self._latency)
+        if high:
             await asyncio.sleep(self._rng.uniform(low, high))
         if wait is not None:
             arrival.fault = "limit"
@@ -220,6 +232,10 @@ async def _apply_fault(
     phrase = "Too many requests." if status == 429 else f"{HTTPStatus(status).phrase}."
     refused = Envelope(status, f"Bad request. {phrase}" if status == 400 else phrase, None)
     return _json_answer(200 if form == "envelope" else status, refused, fault.headers)
+
+
+def _bounds(latency: float | tuple[float, float]) -> tuple[float, float]:
+    return latency if isinstance(latency, tuple) else (latency, latency)
 
 
 def _json_answer(status: int, data: object, headers: Mapping[str, str] | None = None) -> web.Response:

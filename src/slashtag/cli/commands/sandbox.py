@@ -46,6 +46,9 @@ async def sandbox(
     urls: int = Option(5_000, min=0, help="Links of the made-up account."),
     clicks: int = Option(200_000, min=0, help="Clicks on them."),
     rate: float | None = Option(None, min=0.001, help="Requests/s that are allowed; no limit if not given."),
+    latency: str = Option(
+        "0", metavar="SECONDS", help="Time before each answer; a random one between two: 0.01..0.03."
+    ),
     fault: list[str] | None = Option(
         None,
         metavar="KIND",
@@ -63,21 +66,23 @@ async def sandbox(
     """
     # Up to now, so that "last-month" has clicks. Spans of the same length give the same links and tags.
     until = datetime.now(UTC)
+    low, _, high = latency.partition("..")
     try:
-        faults = [Fault(kind=kind, share=SHARE) for kind in fault or ()]
+        served = Sandbox(
+            port=port,
+            urls=urls,
+            clicks=clicks,
+            since=until - timedelta(days=1461, seconds=-1),
+            until=until,
+            rate=rate,
+            latency=(float(low), float(high or low)),
+            faults=[Fault(kind=kind, share=SHARE) for kind in fault or ()],
+            seed=seed,
+            store=store,
+        )
     except ValueError as error:
-        raise InvalidRequestError(f"{error}; `slashtag sandbox --help` names them") from None
-    async with Sandbox(
-        port=port,
-        urls=urls,
-        clicks=clicks,
-        since=until - timedelta(days=1461, seconds=-1),
-        until=until,
-        rate=rate,
-        faults=faults,
-        seed=seed,
-        store=store,
-    ) as box:
+        raise InvalidRequestError(f"{error}; see `slashtag sandbox --help`") from None
+    async with served as box:
         account = f"{len(box.truth.urls()):,} links and {box.truth.alltime().clicks_total:,} clicks"
         Lines().print(f"An account of {account} is at {box.base_url} until Ctrl-C. In another terminal:")
         print(f"export SLASHTAG_BASE_URL={box.base_url}")
