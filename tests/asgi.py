@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -11,13 +12,21 @@ async def get(app: Any, path: str) -> tuple[int, Any]:
     return await request(app, "GET", path)
 
 
-async def request(app: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """Send a request with a JSON body; return the status and the decoded body of the answer."""
+async def request(
+    app: Any, method: str, path: str, body: Any = None, *, gone: asyncio.Event | None = None
+) -> tuple[int, Any]:
+    """Send a request with a JSON body; return the status and the decoded body of the answer.
+
+    The client disconnects when `gone` is set.
+    """
     sent: list[dict[str, Any]] = []
+    data = [b"" if body is None else json.dumps(body).encode()]
 
     async def receive() -> dict[str, Any]:
-        data = b"" if body is None else json.dumps(body).encode()
-        return {"type": "http.request", "body": data, "more_body": False}
+        if data:
+            return {"type": "http.request", "body": data.pop(), "more_body": False}
+        await (gone or asyncio.Event()).wait()
+        return {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)

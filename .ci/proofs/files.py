@@ -32,6 +32,7 @@ def prove_files() -> str:
             assert rows == [300] * 3, (ending, rows)
             found[ending] = rows
         printed = run(BIN / "python", ROOT / "examples" / "data_frames.py", **account)
+        total = box.truth.range("2024-01-01", "2024-12-31").total_clicks
     lines = printed.strip().splitlines()
-    assert len(lines) == 3, printed
+    assert [line.rpartition("; ")[2].split(", ")[1] for line in lines] == [f"{total} clicks"] * 4, printed
     return f"300 links with pandas, polars and DuckDB from each of {', '.join(found)}; {'; '.join(lines)}"

@@ -1,0 +1,150 @@
+"""The application of the guide for web services: its pages, errors, deadlines and end."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from slashtag import RetryPolicy
+from slashtag.sandbox import Fault, Sandbox
+from tests.asgi import get, request
+from tests.support.sending import until
+
+ROOT = Path(__file__).parent.parent
+ACCOUNT = {"urls": 30, "clicks": 500}
+DAYS = "days=2024-01-01..2024-12-31"
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    for name in ("base_url", "apikey", "apisecret"):
+        monkeypatch.setenv(f"SLASHTAG_{name.upper()}", getattr(box, name))
+    return importlib.import_module("fastapi_app")
+
+
+@pytest.fixture
+async def running(module: ModuleType) -> AsyncIterator[AsyncExitStack]:
+    """Run the application; closing the stack stops it."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(module.app.router.lifespan_context(module.app))
+        yield stack
+
+
+@pytest.fixture
+async def app(module: ModuleType, running: AsyncExitStack, box: Sandbox) -> Any:
+    """Let the job end its first round, and take few attempts for a page."""
+    await until(lambda: module.app.state.report)
+    box.requests.clear()
+    retry = RetryPolicy(max_attempts=2, backoff_cap=0.001, max_wait=0.2)
+    module.app.state.session = module.app.state.session.with_options(retry=retry, timeout=0.2)
+    return module.app
+
+
+def test_the_guide_shows_the_example() -> None:
+    def bare(text: str) -> str:
+        return re.sub(r"\n+", "\n", text).strip()
+
+    example = bare((ROOT / "examples" / "fastapi_app.py").read_text("utf-8"))
+    for own in ("from account import account\n", "from importlib import import_module\n"):
+        example = example.replace(own, "")
+    page = (ROOT / "docs" / "web-service.md").read_text("utf-8")
+    blocks = [bare(block) for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)]
+    parts = [
+        part for block in blocks[:-1] for part in re.split(r"\n(?=@|def |async def |class |app )", block)
+    ]
+    assert len(parts) > 15
+    assert [part for part in parts if part not in example] == []
+
+
+async def test_pages_show_what_the_account_has(app: Any, box: Sandbox) -> None:
+    status, links = await get(app, "/links?limit=7")
+    assert (status, len(links)) == (200, 7)
+    path, truth = f"/clicks/{links[0]['slashtag']}", box.truth.per_key("2024-01-01", "2024-12-31")
+    _, by_url = await get(app, f"{path}?{DAYS}")
+    _, by_body = await request(app, "POST", path, {"start": "2024-01-01", "end": "2024-12-31"})
+    assert by_url == by_body
+    assert by_url["total_clicks"] == truth[links[0]["slashtag"]].total_clicks
+    status, found = await get(app, f"/totals?seconds=30&{DAYS}")
+    assert found == {"complete": True, "clicks": {key: stats.total_clicks for key, stats in truth.items()}}
+    assert (await get(app, "/report"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        (Fault(kind="404"), 404),
+        (Fault(kind="500"), 502),
+        (Fault(kind="html-502"), 502),
+        (Fault(kind="reset"), 502),
+        (Fault(kind="truncated-json"), 502),
+        (Fault(kind="401"), 502),
+        (Fault(kind="stall"), 504),
+        (Fault(kind="429", headers={"Retry-After": "7"}), 503),
+    ],
+    ids=lambda value: getattr(value, "kind", value),
+)
+async def test_a_failure_of_the_service_is_a_status(
+    app: Any, box: Sandbox, fault: Fault, status: int
+) -> None:
+    box.faults = [fault]
+    found, answer = await get(app, "/links")
+    assert found == status
+    assert (box.base_url in str(answer), "sandbox" in str(answer)) == (False, False)
+
+
+async def test_wrong_values_are_told(app: Any, box: Sandbox) -> None:
+    status, answer = await get(app, "/clicks/a?days=gibberish")
+    assert (status, "gibberish" in answer["detail"]) == (422, True)
+    status, answer = await request(app, "POST", "/clicks/a", {"start": "2024-02-30", "end": "2024-03-01"})
+    assert (status, answer["detail"][0]["loc"]) == (422, ["body", "start"])
+    assert (await get(app, "/clicks/a,b"))[0] == 422
+    assert box.requests == []
+
+
+async def test_a_page_ends_at_its_deadline(
+    app: Any, module: ModuleType, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box.latency = 60
+    monkeypatch.setattr(module.for_client, "__defaults__", (0.05,))
+    assert (await get(app, "/links"))[0] == 504
+    status, found = await get(app, f"/totals?seconds=0.05&{DAYS}")
+    assert (status, found) == (200, {"complete": False, "clicks": {}})
+    assert app.state.session.metrics.in_flight == 0
+
+
+async def test_a_client_that_disconnects_ends_its_work(app: Any, box: Sandbox) -> None:
+    box.latency = 60
+    session = app.state.session = app.state.session.with_options(timeout=100)
+    gone = asyncio.Event()
+    page = asyncio.create_task(request(app, "GET", "/clicks/a?days=2024-01", gone=gone))
+    await until(lambda: box.requests)
+    assert session.metrics.in_flight == 1
+    gone.set()
+    assert (await page)[0] == 499
+    assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
+    box.latency = 0.0
+    assert (await get(app, "/links"))[0] == 200
+    assert [arrival.path for arrival in box.requests].count("/api/v1/stats") == 1
+
+
+async def test_the_application_stops_at_once(
+    module: ModuleType, running: AsyncExitStack, box: Sandbox
+) -> None:
+    box.latency = 60
+    await until(lambda: box.requests)  # of the job
+    page = asyncio.create_task(get(module.app, "/links"))
+    await until(lambda: len(box.requests) == 2)
+    began = time.monotonic()
+    await running.aclose()
+    assert time.monotonic() - began < 30
+    assert (await page)[0] == 503
