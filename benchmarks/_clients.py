@@ -239,6 +239,22 @@ async def with_pyreqwest(base_url: str, stack: AsyncExitStack) -> dict[str, One]
     return {"pyreqwest": one}
 
 
+async def with_pyqwest(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
+    import pyqwest
+
+    # By default it keeps two idle connections, and measures for OpenTelemetry.
+    transport = pyqwest.HTTPTransport(timeout=TIMEOUT, pool_max_idle_per_host=64, enable_otel=False)
+    http = pyqwest.Client(await stack.enter_async_context(transport))
+    url, queries = f"{base_url}/stats", parameters()
+
+    async def one(n: int) -> Data:
+        response = await http.get(url, HEADERS, params=queries[n])
+        assert response.status == 200
+        return DECODER.decode(response.content).data
+
+    return {"pyqwest": one}
+
+
 async def with_wreq(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
     import wreq
 

@@ -36,11 +36,11 @@ def _times(count: int, function: Callable[[], object]) -> None:
 def rows(size: float, rounds: int) -> Iterator[Row]:
     """Measure both answers and the sum."""
     goals = {"decode a statistics answer / orjson": "<= 1.3", "decode a page of 500 / orjson": "<= 0.65"}
-    merging = "add an answer to a sum / orjson decodes it", "<= 1.6"
+    merging = "add an answer to a sum / orjson decodes it"
     try:
         from orjson import loads
     except ImportError:
-        for what, goal in [*goals.items(), merging]:
+        for what, goal in [*goals.items(), (merging, None)]:
             yield Row(what, None, goal=goal, note="orjson not installed")
         return
     statistics, page = _server.statistics(FIRST, LAST), _server.page(1, 1)
@@ -65,9 +65,8 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
     )
     for (what, goal), figure in zip(goals.items(), found, strict=True):
         yield Row(what, figure, goal=goal)
-    what, goal = merging
     took = 1e6 * middle(costs["sum"]) / many
-    yield Row(what, ratio(costs["sum"], costs["statistics by orjson"]), goal=goal, note=f"{took:.1f} us")
+    yield Row(merging, ratio(costs["sum"], costs["statistics by orjson"]), note=f"{took:.1f} us")
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ from benchmarks._clients import (
     ours,
     with_httpx,
     with_httpx2,
+    with_pyqwest,
     with_pyreqwest,
     with_requests,
     with_wreq,
@@ -49,8 +50,10 @@ NEAR = ((1, 140), (16, 350), (64, 1400))
 AWAY = ((1, 40), (16, 320), (64, 1280))
 
 
-CLIENTS = (bare, ours, with_httpx, with_httpx2, with_pyreqwest, with_wreq)
-FASTEST = [name + loop for name in ("bare", "slashtag", "pyreqwest", "wreq") for loop in ("", " + uvloop")]
+CLIENTS = (bare, ours, with_httpx, with_httpx2, with_pyqwest, with_pyreqwest, with_wreq)
+#: Clients in Rust; pyqwest is used most.
+PEERS = ("pyqwest", "pyreqwest", "wreq")
+FASTEST = [name + loop for name in ("bare", "slashtag", *PEERS) for loop in ("", " + uvloop")]
 SLOW = ["httpx2 + tenacity + gather", "httpx + tenacity + gather", "requests in threads"]
 COMPARED = [
     *FASTEST,
@@ -64,6 +67,7 @@ COMPARED = [
 NAMES = {
     "with_httpx": "httpx + tenacity + gather",
     "with_httpx2": "httpx2 + tenacity + gather",
+    "with_pyqwest": "pyqwest",
     "with_pyreqwest": "pyreqwest",
     "with_wreq": "wreq",
 }
@@ -154,9 +158,9 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
             requests = scaled(work, size, in_flight)
             costs = measure(runs, FASTEST, requests, in_flight, max(1, rounds // 3))
             place = f"{in_flight} in flight, 10-30 ms away"
-            for name, goal in (("bare", None), ("pyreqwest", "<= 1.00"), ("wreq", "<= 1.00")):
+            for name, goal in (("bare", None), *((peer, "<= 1.00") for peer in PEERS)):
                 yield against(costs, absent, "slashtag", name, place, goal)
-            for name in ("pyreqwest", "wreq"):
+            for name in PEERS:
                 yield against(costs, absent, "slashtag + uvloop", f"{name} + uvloop", place, None)
 
 
@@ -175,7 +179,7 @@ def near(
     yield against(
         costs, absent, "collect, a call", "bare, a call", place, "<= 1.15" if in_flight == 1 else None
     )
-    for name in ("pyreqwest", "wreq"):
+    for name in PEERS:
         yield against(costs, absent, "slashtag", name, place, "<= 1.00" if in_flight == 1 else None)
     saturated = "<= 1.15" if in_flight == 64 else None
     yield against(costs, absent, "slashtag + uvloop", "wreq + uvloop", place, saturated)
