@@ -21,7 +21,16 @@ from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, 
 from .batches import Selector
 from .call import Call, check_int
 from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
-from .dates import date_of, is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
+from .dates import (
+    PREVIOUS,
+    date_of,
+    is_local,
+    localized,
+    parse_bound,
+    parse_day,
+    parse_span,
+    spans_to_compare,
+)
 from .windows import (
     DAY,
     SECOND,
@@ -153,14 +162,19 @@ class DateRange(Query[RangeStats], frozen=True):
             return self
         return DateRange(localized(start, zone), localized(end, zone))
 
-    def with_previous(self, zone: tzinfo, now: datetime) -> tuple[DateRange, DateRange]:
-        """Return what can be counted of the range now, and the previous range to compare it with.
+    def with_previous(
+        self, zone: tzinfo, now: datetime, compare: str = PREVIOUS
+    ) -> tuple[DateRange, DateRange]:
+        """Return what can be counted of the range now, and the range to compare it with.
 
-        Whole months are compared with as many whole months, other days with as many days, seconds with as
-        many seconds. A range that is not over is counted up to now, and compared up to the same day and time
-        of the previous one. Raises InvalidRequestError outside the calendar.
+        That is by default the previous one: for whole months as many whole months, for other days as many
+        days, for seconds as many seconds. `compare="last-year"` gives the same months a year earlier, of
+        other ranges the same weekdays 52 weeks earlier (more weeks if the range is longer). Any other text is
+        a range as `parse` reads it. A range that is not over is counted up to now, and compared up to the
+        same day and time of the other one. Raises InvalidRequestError for such a text, and outside the
+        calendar.
         """
-        counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone))
+        counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone), compare)
         return DateRange(*counted), DateRange(*before)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:

@@ -11,13 +11,20 @@ import typer
 from typer import Argument, Option
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
-from .._internal import check_slashtag, did_you_mean, optional
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, optional
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
 
 TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
+COMPARE = Option(
+    None,
+    "--compare",
+    metavar="SPAN",
+    help="What the days are compared with: previous (the span before), last-year (the same months, or the "
+    "same weekdays, a year earlier), or any SPAN.",
+)
 _option = partial(Option, rich_help_panel="Which links (one of these)")
 #: So many unknown slashtags are asked about: did you mean another?
 ASKED = 3
@@ -45,10 +52,11 @@ class PeriodArguments:
     )
     end: str | None = Argument(None, metavar="END", help="The last day, included.")
 
-    def resolve(self, timezone: str | None) -> ResolvedPeriod:
+    def resolve(self, timezone: str | None, compare: str | None = None) -> ResolvedPeriod:
         """Return what the arguments mean now in a time zone; raises InvalidRequestError.
 
-        Of a span that has begun and is not over, the part that is over can be counted.
+        Of a span that has begun and is not over, the part that is over can be counted. It is compared with
+        the span before, or what `compare` says (`DateRange.with_previous`).
         """
         if not self.start:
             raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
@@ -58,7 +66,7 @@ class PeriodArguments:
         whole = DateRange.parse(given).resolve(zone, now)
         if whole.span(zone)[0] > now.date():
             raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
-        so_far, before = whole.with_previous(zone, now)
+        so_far, before = whole.with_previous(zone, now, compare or PREVIOUS)
         text = _text(*so_far.bounds) + ", so far" * (so_far.bounds != whole.bounds)
         return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds))
 
