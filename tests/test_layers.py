@@ -29,6 +29,7 @@ LEVELS = [
     {"_summed_statistics"},
     {"_core"},
     {"_credentials"},
+    {"_profiles"},
     {"_journal"},
     {"_sending"},
     {"_fanout"},

@@ -11,13 +11,39 @@ import typer
 from typer import Argument, Option
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
-from .._internal import PREVIOUS, check_slashtag, did_you_mean, optional
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, optional
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
 
-TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
+
+def _default_zone(context: typer.Context, given: str | None) -> str | None:
+    """Return the zone that is given, or that of the login whose credentials are used.
+
+    Raises InvalidRequestError for one that is none, and says where it stands.
+    """
+    where, zone = "--timezone", given
+    if given is None:
+        profile = context.params.get("profile")
+        saved = None if context.resilient_parsing else find_saved(profile)
+        where, zone = "`slashtag login --timezone` saved one that is none", (saved and saved.timezone) or None
+    elif getattr(context.get_parameter_source("timezone"), "name", "") == "ENVIRONMENT":
+        where = "SLASHTAG_TIMEZONE"
+    try:
+        parse_zone(zone)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{where}: {error}") from None
+    return zone
+
+
+TIMEZONE = Option(
+    None,
+    envvar="SLASHTAG_TIMEZONE",
+    callback=_default_zone,
+    metavar="ZONE",
+    help="+HH:MM, or a name such as Europe/Berlin. Default: that of `slashtag login --timezone`, or +00:00.",
+)
 COMPARE = Option(
     None,
     "--compare",
@@ -31,13 +57,14 @@ ASKED = 3
 
 
 class ResolvedPeriod(NamedTuple):
-    """A whole span, what there is of it so far, what that is compared with, and these two in words."""
+    """A whole span, what there is of it so far, what it is compared with; these two and the zone in words."""
 
     whole: DateRange
     so_far: DateRange
     before: DateRange
     text: str
     text_before: str
+    zone: str
 
 
 @dataclass(frozen=True)
@@ -68,7 +95,7 @@ class PeriodArguments:
             raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
         so_far, before = whole.with_previous(zone, now, compare or PREVIOUS)
         text = _text(*so_far.bounds) + ", so far" * (so_far.bounds != whole.bounds)
-        return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds))
+        return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds), str(zone))
 
 
 def _text(start: date, end: date) -> str:

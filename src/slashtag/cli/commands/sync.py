@@ -2,7 +2,6 @@
 
 import logging
 import sys
-from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
@@ -64,7 +63,7 @@ def sync(
         monitor = loading.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
-            **asdict(credentials),
+            **credentials.arguments,
             since=since.date(),
             lookback=lookback,
             timezone=timezone or "+00:00",
