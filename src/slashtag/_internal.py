@@ -37,6 +37,7 @@ from ._profiles import profiles as profiles
 from ._profiles import read_login as read_login
 from ._records import ShortUrl
 from ._resources.listing import Listing
+from ._resources.top import rank as rank
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._sending.sender import MOST_BEHIND as MOST_BEHIND

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import cache, partial
 from pathlib import Path
 from stat import S_ISREG
@@ -27,6 +27,7 @@ from .stderr import one_line
 
 _option = partial(Option, rich_help_panel="The output")
 DAY = timedelta(days=1)
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: Characters that the first text of a row leaves to the other columns.
 ROOM_FOR_OTHERS = 24
 #: The longest range drawn by day; longer ones are drawn by month.
@@ -154,44 +155,67 @@ def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | Non
     console.print(drawing)
 
 
-def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
-    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total.
+def draw(
+    stats: Statistics,
+    counts: Mapping[str, Mapping[str, int]],
+    more: Mapping[str, Callable[[str, Iterable[str]], str]] | None = None,
+) -> None:
+    """Print the clicks of the labels of one dimension, or the largest of each of several, and a total.
 
-    With `counts`, the clicks of every label of one dimension, print these only.
+    `more` has further columns by their heads: the text for a dimension and some of its labels, in one line
+    together; for the dimension "total" that of all.
     """
     # Bars give way on a narrow terminal.
     console, table = Console(highlight=False, markup=False), _new_drawing()
-    table.add_column(no_wrap=True, max_width=console.width - ROOM_FOR_OTHERS)
-    table.add_column("clicks", justify="right", no_wrap=True)
-    table.add_column("%", justify="right", no_wrap=True)
+    more = more or {}
+    table.add_column(no_wrap=True, max_width=console.width - ROOM_FOR_OTHERS - 8 * len(more))
+    for head in ("clicks", "%", *more):
+        table.add_column(head, justify="right", no_wrap=True)
     table.add_column(max_width=BAR_WIDTH)
-    times = labels(stats, "month") if counts is None else counts
-    if counts is None and isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
-        times = {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
-    sections = {"": times}
-    for dimension in stats.DIMENSIONS.values() if counts is None else ():
-        if dimension != "day":
-            sections[dimension] = labels(stats, dimension)
-    for dimension, clicks in sections.items():
+    for n, (dimension, clicks) in enumerate(counts.items()):
         longest = max(clicks.values(), default=0) or 1
-        rows: list[tuple[str, int, Bar | None]] = [
-            (label, n, Bar(longest, 0, n, color="cyan")) for label, n in clicks.items()
+        rows: list[tuple[str, int, Bar | None, list[str]]] = [
+            (_named(dimension, label), n, Bar(longest, 0, n, color="cyan"), [label])
+            for label, n in clicks.items()
         ]
-        if dimension and rows:
+        is_titled = n > 0
+        if is_titled and rows:
             table.add_row(Text(dimension, "bold"))
             if len(rows) > MOST_LABELS + 1:
                 rest = rows[MOST_LABELS:]
+                others = [label for *_, [label] in rest]
                 # Without a bar, which would dwarf the others.
-                rows[MOST_LABELS:] = [(f"{len(rest)} others", sum(n for _, n, _ in rest), None)]
-        for label, n, bar in rows:
+                rows[MOST_LABELS:] = [(f"{len(rest)} others", sum(n for _, n, *_ in rest), None, others)]
+        for label, n, bar, of in rows:
             share = f"{percent(n, stats.total):.1f}" if stats.total else ""
-            table.add_row("  " * bool(dimension) + one_line(label), f"{n:,}", share, bar)
+            cells = [text(dimension, of) for text in more.values()]
+            table.add_row("  " * is_titled + one_line(label), f"{n:,}", share, *cells, bar)
         table.add_section()
-    if counts is None and isinstance(stats, PeriodStats):
+    if len(counts) > 1 and isinstance(stats, PeriodStats):
         bound = "" if stats.unique_is_exact else " at most"
         table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
-    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"))
+    cells = [text("total", ("",)) for text in more.values()]
+    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"), "", *cells)
     console.print(table)
+
+
+def _named(dimension: str, label: str) -> str:
+    """Return a label with the weekday of a day, or of the day of an hour."""
+    if dimension not in ("day", "week", "hour"):
+        return label
+    return f"{label} {date.fromisoformat(label[:10]):%a}"
+
+
+def change(clicks: int, before: int | None) -> float | None:
+    """Return by how much clicks changed, in percent; None where they were 0 or are not known."""
+    return percent(clicks - before, before) if before else None
+
+
+def told_change(clicks: int, before: int | None) -> str:
+    """Return by how much clicks changed, in words for people."""
+    if before == 0:
+        return "new" if clicks else ""
+    return "" if before is None else f"{percent(clicks - before, before):+.1f}"
 
 
 def percent(part: int, whole: int) -> float:
@@ -199,11 +223,21 @@ def percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
 
 
-def labels(stats: Statistics, dimension: str | None) -> dict[str, int]:
-    """Return the clicks of every label of a dimension; of days also by month, or by Monday of their week."""
-    if dimension in ("week", "month") and isinstance(stats, RangeStats):
+def labels(stats: Statistics, dimension: str) -> dict[str, int]:
+    """Return the clicks of every label; of days also by weekday, by Monday of their week, or by month."""
+    if dimension in ("weekday", "week", "month") and isinstance(stats, RangeStats):
         counts = Counter[str]()
         for day, n in sorted(stats.clicks.items()):
-            counts[str(day)[:7] if dimension == "month" else str(day - day.weekday() * DAY)] += n
-        return counts
+            if dimension == "weekday":
+                counts[weekday(day)] += n
+            else:
+                counts[str(day)[:7] if dimension == "month" else str(day - day.weekday() * DAY)] += n
+        return (
+            counts if dimension != "weekday" else {name: counts[name] for name in WEEKDAYS if name in counts}
+        )
     return {label: clicks for name, label, clicks in stats.rows() if name == dimension}
+
+
+def weekday(day: date) -> str:
+    """Return the name of the weekday of a date."""
+    return WEEKDAYS[day.weekday()]

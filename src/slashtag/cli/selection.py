@@ -1,6 +1,7 @@
 """The options that say which days and links a command is about."""
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
@@ -10,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer import Argument, Option
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
-from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, optional
+from .. import AsyncSession, DateRange, InvalidRequestError, Progress, Query, ShortUrl, Year, parse_zone
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many, optional
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
@@ -98,6 +99,16 @@ class PeriodArguments:
         return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds), str(zone))
 
 
+def query_of(session: AsyncSession, span: DateRange, timezone: str | None) -> Query[Any]:
+    """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
+    year = span.bounds[0].year
+    with suppress(InvalidRequestError):  # the zone has two offsets in this year
+        if span.bounds == (date(year, 1, 1), date(year, 12, 31)):
+            session.stats.plan(Year(year), keys=(), timezone=timezone)
+            return Year(year)
+    return span
+
+
 def _text(start: date, end: date) -> str:
     texts = [f"{at:%Y-%m-%d %H:%M}" if isinstance(at, datetime) else str(at) for at in (start, end)]
     return " to ".join(dict.fromkeys(texts))
@@ -115,6 +126,16 @@ class Selected(NamedTuple):
 
     keys: list[str | ShortUrl] | None = None
     tags: list[str] | None = None
+
+
+def report_overlap(run: Run, too_many: int) -> None:
+    """Print how many clicks the rows of tags have more, or fewer, than all links (`ByTag.count`)."""
+    if too_many > 0:
+        run.say(
+            f"the rows add up to {too_many:,} more than all clicks: rows overlap, as links have several tags"
+        )
+    if too_many < 0:
+        run.warn(f"{many(-too_many, 'click')} of links whose tag is in no row", "left out: ")
 
 
 def note_of_shared(count: int) -> str:
@@ -160,11 +181,16 @@ class SelectionOptions:
         self.given = [] if self.tag or self.all_links else self._given()
         self.slashtags = [each.key for each in self.given]
 
-    def require_tags(self, run: Run) -> None:
+    @property
+    def zone(self) -> str:
+        """The zone of the days, in words."""
+        return str(parse_zone(self.timezone))
+
+    def require_tags(self, run: Run | None = None) -> None:
         """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
         if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
-        if self.all_links:
+        if self.all_links and run is not None:
             run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
