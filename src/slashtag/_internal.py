@@ -16,6 +16,7 @@ from ._core.batches import check_slashtag as check_slashtag
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress
 from ._core.call import check_callback as check_callback
+from ._core.countries import countries as countries
 from ._core.dates import PREVIOUS as PREVIOUS
 from ._core.dates import days_apart as days_apart
 from ._core.paging import Paging

@@ -21,6 +21,7 @@ from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, 
 from .batches import Selector
 from .call import Call, check_int
 from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
+from .countries import check_country
 from .dates import (
     PREVIOUS,
     date_of,
@@ -259,9 +260,10 @@ class AllTime(Query[PeriodStats], frozen=True):
 
 
 class CountryGeo(Query[GeoStats], frozen=True):
-    """Clicks by state, city and postal code of one country (2-letter ISO code); both dates are included.
+    """Clicks by state, city and postal code of one country; both dates are included.
 
-    A zone with several offsets within the dates raises InvalidRequestError. See docs/service.md, Country
+    `iso_code` is one of ISO 3166, in any case: others, such as UK, raise InvalidRequestError, as the service
+    would count nothing; so does a zone with several offsets within the dates. See docs/service.md, Country
     geo-location statistics.
     """
 
@@ -273,10 +275,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
     end: date | str
 
     def __post_init__(self) -> None:
-        code = self.iso_code
-        if not (isinstance(code, str) and len(code) == 2 and code.isascii() and code.isalpha()):
-            raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, not {code!r}")
-        force_setattr(self, "iso_code", code.upper())
+        force_setattr(self, "iso_code", check_country(self.iso_code))
         start, end = parse_day("start", self.start), parse_day("end", self.end)
         if start > end:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")

@@ -23,7 +23,7 @@ from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
 from ..tables import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
-from .stderr import one_line
+from .stderr import Lines, one_line
 
 _option = partial(Option, rich_help_panel="The output")
 DAY = timedelta(days=1)
@@ -56,6 +56,7 @@ class OutputOptions:
             except OSError as error:
                 raise OSError(error.errno, error.strerror, "stdout") from None
             self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
+            _warn_of_form(self.form)
         elif self.form is not None and self.file.suffix.lower() != f".{self.form}":
             raise InvalidRequestError(
                 f"--format {self.form}, and the name of {self.file} says another format: leave out --format"
@@ -97,6 +98,21 @@ class OutputOptions:
         """Write rows that are all there; for a table see `draw_rows`."""
         with self.writer(table, widths) as writer:
             writer.write(rows)
+
+
+def _warn_of_form(form: str) -> None:
+    """Warn on a terminal where the shell writes stdout to a file whose name says another format."""
+    try:
+        name = os.readlink("/proc/self/fd/1") if sys.stderr.isatty() and S_ISREG(os.fstat(1).st_mode) else ""
+    except OSError:
+        name = ""  # a system that does not say
+    suffix = Path(name).suffix.lower()
+    if suffix in (*FORMATS, ".tsv", ".xls", ".ods") and suffix != f".{form}":
+        others = f"--format {suffix[1:]}, or " * (suffix in (".csv", ".jsonl"))
+        written = "JSON Lines" if form == "jsonl" else form
+        Lines().print(
+            f"{Path(name).name} gets {written}; for another format give {others}-o FILE.xlsx or .csv"
+        )
 
 
 def stdout(before: Callable[[], object] | None) -> Any:
@@ -203,7 +219,7 @@ def _named(dimension: str, label: str) -> str:
     """Return a label with the weekday of a day, or of the day of an hour."""
     if dimension not in ("day", "week", "hour"):
         return label
-    return f"{label} {date.fromisoformat(label[:10]):%a}"
+    return f"{label} {weekday(date.fromisoformat(label[:10]))[:3]}"
 
 
 def change(clicks: int, before: int | None) -> float | None:
