@@ -24,7 +24,7 @@ from ... import (
     UnknownTagError,
     Year,
 )
-from ..._internal import days, days_apart, many
+from ..._internal import days, days_apart, did_you_mean, many
 from ..._shared_slashtags import ByTag, Links
 from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Row, Table
@@ -49,6 +49,18 @@ from ..selection import (
     report_overlap,
 )
 
+#: Names of spans, one of which may be meant by a word that is none.
+SPANS = (
+    "today",
+    "yesterday",
+    "this-week",
+    "last-week",
+    "this-month",
+    "last-month",
+    "last-quarter",
+    "last-year",
+)
+
 
 class SpanGroup(TyperGroup):
     """Commands of which `range` may be left out before days: `stats last-month`."""
@@ -59,9 +71,9 @@ class SpanGroup(TyperGroup):
             try:
                 DateRange.parse(args[0])
             except InvalidRequestError:
-                pass
-            else:
-                args = ["range", *args]
+                question = did_you_mean(args[0], [*self.commands, *SPANS])
+                ctx.fail(f"no command and no days: {args[0]!r}{question}")
+            args = ["range", *args]
         return super().resolve_command(ctx, args)
 
 
@@ -220,7 +232,7 @@ async def _answer(
         if not stats.reconciles or (shows_days and not stats.complete):
             run.mark_incomplete()
         run.report_cut(stats, by)
-    for caveat in comparison.caveats if comparison is not None else ():
+    for caveat in comparison.caveats(by) if comparison is not None else ():
         run.say(caveat)
     total, against = now.stats.total, ""
     if comparison is not None:
@@ -266,14 +278,16 @@ class Comparison:
         self._span, self._earlier = _dates(resolved.so_far), _dates(resolved.before)
         self._apart = timedelta(days_apart(*_dates(resolved.whole), *self._earlier))
 
-    @property
-    def caveats(self) -> Iterator[str]:
-        """What has to be known of the two spans."""
+    def caveats(self, by: str | None) -> Iterator[str]:
+        """Yield what has to be known of the two spans."""
         lengths = [(last - first).days + 1 for first, last in (self._span, self._earlier)]
         if len({*lengths}) > 1:
             yield "the two spans have {} and {} days".format(*lengths)
-        if self._apart != self._span[0] - self._earlier[0]:
-            yield f"days are compared with those {self._apart.days} days earlier, which are the same weekdays"
+        if by in (None, "day", "hour") and self._apart != self._span[0] - self._earlier[0]:
+            text = (
+                f"days are compared with those {self._apart.days} days earlier, which are the same weekdays"
+            )
+            yield f"{text}; what then lies outside the other span is left empty"
 
     def of(self, dimension: str, counts: Mapping[str, int]) -> dict[str, int | None]:
         """Return the clicks of each label before, None for times that have none; labels that are gone too."""

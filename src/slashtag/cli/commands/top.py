@@ -96,7 +96,9 @@ async def top(
     if of_tags and (left := [each for each in found if each not in shown and each.clicks.least]):
         clicks = sum(each.clicks.least for each in left)
         run.say(f"{many(len(left), 'more tag')} with {many(clicks, 'click')}: --limit shows more")
-    of = many(len(now), "row") if of_tags else many(len(links.by_slashtag), "link")
+    of = many(len(links.by_slashtag), "link")
+    if of_tags:
+        of = many(len(found), "tag") + " and of links without one" * bool(last)
     run.say(
         f"{resolved.text}, compared with {resolved.text_before} ({resolved.zone}): "
         f"{many(total, 'click')} of {of}; {run.cost()}"
