@@ -10,7 +10,7 @@ from typing import Any
 
 from typer import Argument, Option
 
-from ... import ConfigurationError
+from ... import ConfigurationError, parse_zone
 from ..run import MAX_FAILURES, Run, command
 from ..selection import TIMEZONE
 from ..service import find_credentials
@@ -78,7 +78,7 @@ def sync(
     # DuckDB needs another name than that of the file.
     is_duckdb = destination in (None, "duckdb")
     schema = f", schema {name}" if is_duckdb and name != (dataset or "slashtag") else ""
-    run.say(f"{rows} to {target or destination}{schema}; {run.cost()}")
+    run.say(f"{rows} to {target or destination}{schema}; days are those of {parse_zone(timezone)}; {run.cost()}")
 
 
 def _imported() -> Any:
