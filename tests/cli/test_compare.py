@@ -261,7 +261,7 @@ def test_tables_for_people_name_weekdays(cli: Cli) -> None:
     for by, label in (
         ("day", "2024-10-26 Sat"),
         ("week", "2024-10-21 Mon"),
-        ("hour", "2024-10-27T02:00+01:00 Sun"),
+        ("hour", "2024-10-27 Sun 02:00+01"),
     ):
         ran = cli(
             *(

@@ -13,16 +13,13 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from .._core.batches import MAX_KEYS, Key, Keys, check_slashtag
 from .._core.queries import DateRange, Query
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._summed_statistics import Statistics
-
-if TYPE_CHECKING:
-    from .stats import Stats
 
 R = TypeVar("R", bound=Statistics)
 #: Most clicks; most clicks more, or fewer, than in another span.
@@ -32,6 +29,20 @@ FEW_LINKS = 20
 CountTogether = Callable[[Sequence[str]], Awaitable[int]]
 
 log = logging.getLogger("slashtag")
+
+
+class Counting(Protocol):
+    """What counts clicks: `session.stats`."""
+
+    @property
+    def collect(self) -> Callable[..., Awaitable[Any]]:
+        """Count links together."""
+        ...
+
+    @property
+    def collect_each(self) -> Callable[..., Any]:
+        """Count links one by one."""
+        ...
 
 
 class Place(NamedTuple):
@@ -51,7 +62,7 @@ class Ranking(NamedTuple, Generic[R]):
 
 
 async def rank(
-    stats: Stats,
+    stats: Counting,
     query: Query[R],
     n: int,
     *,

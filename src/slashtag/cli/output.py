@@ -166,9 +166,15 @@ def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | Non
         )
     for row in rows:
         # Text, not markup: what the service sends is data.
-        texts = ["" if row[n] is None else one_line(str(row[n])) for n in positions]
+        texts = [_cell(table.columns[n].name, row[n]) for n in positions]
         drawing.add_row(*(Text(text, no_wrap=bool(widths)) for text in texts))
     console.print(drawing)
+
+
+def _cell(name: str, value: object) -> str:
+    """Return a value as one line; counts are easier to read in groups of digits, ids are copied."""
+    is_count = isinstance(value, int) and name.startswith(("clicks", "hits"))
+    return "" if value is None else f"{value:,}" if is_count else one_line(str(value))
 
 
 def draw(
@@ -191,7 +197,7 @@ def draw(
     for n, (dimension, clicks) in enumerate(counts.items()):
         longest = max(clicks.values(), default=0) or 1
         rows: list[tuple[str, int, Bar | None, list[str]]] = [
-            (_named(dimension, label), n, Bar(longest, 0, n, color="cyan"), [label])
+            (_named(dimension, label, clicks), n, Bar(longest, 0, n, color="cyan"), [label])
             for label, n in clicks.items()
         ]
         is_titled = n > 0
@@ -215,11 +221,15 @@ def draw(
     console.print(table)
 
 
-def _named(dimension: str, label: str) -> str:
-    """Return a label with the weekday of a day, or of the day of an hour."""
+def _named(dimension: str, label: str, labels: Iterable[str]) -> str:
+    """Return a label with the weekday of a day; of an hour the offset only if it comes twice."""
     if dimension not in ("day", "week", "hour"):
         return label
-    return f"{label} {weekday(date.fromisoformat(label[:10]))[:3]}"
+    name = f"{label[:10]} {weekday(date.fromisoformat(label[:10]))[:3]}"
+    if dimension != "hour":
+        return name
+    hour, offset = label[11:16], label[16:].removesuffix(":00")
+    return f"{name} {hour}{offset * (sum(each[:16] == label[:16] for each in labels) > 1)}"
 
 
 def change(clicks: int, before: int | None) -> float | None:

@@ -11,7 +11,17 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer import Argument, Option
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Progress, Query, ShortUrl, Year, parse_zone
+from .. import (
+    AsyncSession,
+    ConfigurationError,
+    DateRange,
+    InvalidRequestError,
+    Progress,
+    Query,
+    ShortUrl,
+    Year,
+    parse_zone,
+)
 from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many, optional
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
@@ -26,8 +36,9 @@ def _default_zone(context: typer.Context, given: str | None) -> str | None:
     """
     where, zone = "--timezone", given
     if given is None:
-        profile = context.params.get("profile")
-        saved = None if context.resilient_parsing else find_saved(profile)
+        profile, saved = context.params.get("profile"), None
+        with suppress(ConfigurationError):  # which the session raises
+            saved = find_saved(profile)
         where, zone = "`slashtag login --timezone` saved one that is none", (saved and saved.timezone) or None
     elif getattr(context.get_parameter_source("timezone"), "name", "") == "ENVIRONMENT":
         where = "SLASHTAG_TIMEZONE"

@@ -1,6 +1,7 @@
 """Which service a command uses: its options, and credentials of the environment or of a saved login."""
 
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import msgspec
 from typer import Option
 
 from .. import ConfigurationError
-from .._internal import VARIABLES, VERSION, Login, find_saved, login_path, strip_invisible
+from .._internal import VARIABLES, VERSION, Login, find_saved, login_path, profiles, strip_invisible
 from ..tables import AtomicFile
 
 _option = partial(Option, rich_help_panel="The service")
@@ -82,9 +83,12 @@ def find_credentials(options: SessionOptions) -> Login:
         VARIABLES[1]: bool(given.apisecret),
     }
     if missing := [name for name, value in is_given.items() if not value]:
+        names = ""
+        with suppress(ConfigurationError):  # there may be no folder for them
+            names = f" ({', '.join(filter(None, profiles()))})"
         raise ConfigurationError(
             f"not set in the environment: {', '.join(missing)}; `slashtag login` saves them, "
-            "--profile chooses saved ones, `slashtag sandbox` prints some to try"
+            f"--profile chooses saved ones{names}, `slashtag sandbox` prints some to try"
         )
     return given
 

@@ -78,7 +78,9 @@ def sync(
     # DuckDB needs another name than that of the file.
     is_duckdb = destination in (None, "duckdb")
     schema = f", schema {name}" if is_duckdb and name != (dataset or "slashtag") else ""
-    run.say(f"{rows} to {target or destination}{schema}; days are those of {parse_zone(timezone)}; {run.cost()}")
+    run.say(
+        f"{rows} to {target or destination}{schema}; days are those of {parse_zone(timezone)}; {run.cost()}"
+    )
 
 
 def _imported() -> Any:
