@@ -347,8 +347,10 @@ class ByTag:
     async def read(
         cls, session: AsyncSession, tags: Iterable[str] | None = None, progress: Progress | None = None
     ) -> Self:
-        """List all tags and links; where some tags are given, nothing is requested."""
+        """List all tags and links; raises InvalidRequestError where one of the tags given does not exist."""
         if tags is not None:
+            tags = list(tags)
+            await names_of_tags(session, tags)
             return cls(tags)
         names, unnamed = await read_names_of_tags(session)
         return cls(names.values(), await Links.read(session, progress=progress), unnamed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -208,6 +208,28 @@ def test_a_year_is_compared_month_by_month_also_those_without_clicks(cli: Cli, o
         "0",
         "new",
     ]
+
+
+def test_a_year_that_is_not_over_has_nothing_to_compare_its_time_zones_with(cli: Cli, box: Sandbox) -> None:
+    year = datetime.now(UTC).year
+    ran = cli("stats", "year", f"{year}", "--compare", "last-year")
+    rows = objects(ran.out)
+    found = {
+        row["dimension"]: row["clicks_before"] for row in rows if row["dimension"] in ("timezone", "country")
+    }
+    assert (found.get("timezone"), "timezone" in ran.err) == (None, True)
+    # Of a whole year they are counted.
+    rows = objects(cli("stats", "year", "2024", "--by", "timezone", "--compare", "last-year").out)
+    before = box.truth.year(2023).timezone
+    assert {row["timezone"]: row["clicks_before"] for row in rows if row["clicks_before"]} == before
+
+
+def test_what_cannot_be_requested_is_told_beside_tags(cli: Cli, own: Sandbox) -> None:
+    own.add_click(own.add_url("a,b"), "2024-06-01T00:00:00", times=2)
+    own.add_click(own.add_url("c"), "2024-06-01T00:00:00", times=1)
+    for command in (("stats", "2024-06"), ("top", "2024-06")):
+        ran = cli(*command, "--by", "tag")
+        assert (ran.code, "left out: " in ran.err) == (3, True)
 
 
 def test_a_label_that_is_gone_has_a_row(cli: Cli, own: Sandbox) -> None:

@@ -30,7 +30,7 @@ _MEANT = {
 @cache
 def countries() -> Mapping[str, str]:
     """Return the names of countries by their code."""
-    text = files(__package__).joinpath("countries.txt").read_text("utf-8")
+    text = files("slashtag._core").joinpath("countries.txt").read_text("utf-8")
     return dict(line.split(" ", 1) for line in text.splitlines())
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from .. import DateRange, PeriodStats, RangeStats, Statistics
+from .. import CountryGeo, DateRange, PeriodStats, Query, RangeStats, Statistics, Year
 from .._internal import days, days_apart
 from .output import MOST_DAYS, labels
 from .selection import ResolvedPeriod
@@ -25,14 +25,21 @@ class Counted(NamedTuple):
 class Comparison:
     """What statistics are compared with: times with times, labels with the same labels."""
 
-    def __init__(self, before: Counted, resolved: ResolvedPeriod) -> None:
+    def __init__(self, before: Counted, resolved: ResolvedPeriod, query: Query[Statistics]) -> None:
         self.before = before
         self.text = resolved.text_before
         self._span, self._earlier = _dates(resolved.so_far), _dates(resolved.before)
+        self._is_year = isinstance(query, Year)
+        #: Whether whole days are counted, also the one that is not over.
+        self._has_today = isinstance(query, CountryGeo) and resolved.so_far != resolved.whole
         self._apart = timedelta(days_apart(*_dates(resolved.whole), *self._earlier))
 
     def caveats(self, by: str | None) -> Iterator[str]:
         """Yield what has to be known of the two spans."""
+        if self._has_today:
+            yield "today, which is not over, is compared with a whole day"
+        if missing := [name for name in self._uncounted if by in (None, name)]:
+            yield f"part of a year has no clicks by {' and '.join(missing)} to compare with"
         lengths = [(last - first).days + 1 for first, last in (self._span, self._earlier)]
         if len({*lengths}) > 1:
             yield "the two spans have {} and {} days".format(*lengths)
@@ -42,8 +49,16 @@ class Comparison:
             )
             yield f"{text}; what then lies outside the other span is left empty"
 
+    @property
+    def _uncounted(self) -> list[str]:
+        """The dimensions that a year has, and the part of a year that it is compared with has not."""
+        is_range = isinstance(self.before.stats, RangeStats) and self._is_year
+        return ["timezone", "language"] if is_range else []
+
     def of(self, dimension: str, counts: Mapping[str, int]) -> dict[str, int | None]:
         """Return the clicks of each label before, None for times that have none; labels that are gone too."""
+        if dimension in self._uncounted:
+            return dict.fromkeys(counts)
         earlier = self.before.by(dimension)
         if dimension == "hour":
             # By local time, whatever the offset was.

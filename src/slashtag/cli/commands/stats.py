@@ -1,7 +1,7 @@
 """`slashtag stats`: click statistics of any number of links over any span."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -187,15 +187,17 @@ async def _answer(
             progress = start_bar("reading", "links")
             selected = await selection.resolve(run, session, progress)
             of: dict[str, Any] = {"keys": selected.keys, "tags": selected.tags}
-            by_tag = None
+            by_tag, links = None, Links()
             if by == "tag":
                 by_tag = await ByTag.read(session, selected.tags, progress)
+                links = by_tag.links
                 if by_tag.unnamed:
                     run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
             elif selected == Selected():
-                of["keys"] = (links := await Links.read(session, progress=progress)).keys
-                for link in links.uncountable:
-                    run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
+                links = await Links.read(session, progress=progress)
+                of["keys"] = links.keys
+            for link in links.uncountable:
+                run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
             progress = start_bar("counting", "tags" if by == "tag" else "requests")
             counted: list[Counted] = []
             try:
@@ -216,7 +218,7 @@ async def _answer(
                 raise
     now, comparison = counted[0], None
     if resolved is not None and output.compare is not None:
-        comparison = Comparison(counted[1], resolved)
+        comparison = Comparison(counted[1], resolved, query)
     _show(now, by, output, comparison, resolved)
     for stats, _ in counted:
         for caveat in _caveats(stats, by):
@@ -270,85 +272,90 @@ def _show(
     resolved: ResolvedPeriod | None,
 ) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
-    is_drawn, stats = output.form == "table", now.stats
-    sections = sections_of(now, by, comparison, resolved, is_drawn=is_drawn)
-    before = None if comparison is None else comparison.before.stats
-    # Of how many days an hour of the week, or a weekday, has the clicks.
+    stats, before = now.stats, None if comparison is None else comparison.before.stats
+    sections = sections_of(now, by, comparison, resolved, is_drawn=output.form == "table")
+    total: Clicks = (stats.total, None if before is None else before.total)
+    # Of how many days a weekday, or an hour of it, has the clicks.
     of_days = Counter(map(weekday, stats.clicks)) if isinstance(stats, RangeStats) else Counter[str]()
 
     def per_day(label: str, clicks: int) -> float:
         return round(clicks / of_days[label.partition(" ")[0]], 1)
 
-    has_days = by in ("weekday", "weekday-hour")
-    if is_drawn:
-        pairs = {name: {**of} for name, of in sections.items()}
-        total: Clicks = (stats.total, None if before is None else before.total)
-        pairs["total"] = {"": total}
-
-        def added(dimension: str, labels: Iterable[str]) -> Clicks:
-            clicks, earlier = zip(*(pairs[dimension][label] for label in labels), strict=True)
-            return sum(clicks), None if None in earlier else sum(earlier)
-
-        def told_before(dimension: str, labels: Iterable[str]) -> str:
-            earlier = added(dimension, labels)[1]
-            return "" if earlier is None else f"{earlier:,}"
-
-        def told_per_day(dimension: str, labels: Iterable[str]) -> str:
-            # Of hours and weekdays each label has a line, and the total has none.
-            return "".join(f"{per_day(label, pairs[dimension][label][0]):,}" for label in labels if label)
-
-        more: dict[str, Any] = {}
-        if has_days:
-            more["a day"] = lambda dimension, labels: (
-                ""
-                if dimension == "total"
-                else "".join(f"{per_day(label, pairs[dimension][label][0]):,}" for label in labels)
-            )
-        if comparison is not None:
-            more |= {
-                "before": told_before,
-                "change %": lambda dimension, labels: told_change(*added(dimension, labels)),
-            }
-        counts = {name: {label: n for label, (n, _) in of.items()} for name, of in sections.items()}
-        draw(stats, counts, more)
-        return
-
     def compared(clicks: int, earlier: int | None) -> Row:
         return () if comparison is None else (earlier, change(clicks, earlier))
 
-    columns = COMPARED if comparison is not None else ()
-    if by is not None:
-        is_date = by in ("day", "week")
-        first = Column(by.replace("-", "_"), "date" if is_date else "text")
-        columns = (*(Column("clicks_per_day", "float"),) * has_days, *columns)
-        table = Table((first, Column("clicks", "int"), Column("percent", "float"), *columns))
-        rows = (
-            (
-                date.fromisoformat(label) if is_date else label,
-                n,
-                percent(n, stats.total),
-                *((per_day(label, n),) if has_days else ()),
-                *compared(n, earlier),
-            )
-            for label, (n, earlier) in sections[by].items()
-        )
-        output.print(table, rows)
+    has_days = by in ("weekday", "weekday-hour")
+    if output.form == "table":
+        _draw(stats, {**sections, "total": {"": total}}, per_day if has_days else None, comparison)
         return
-    totals: dict[str, Clicks] = {"total": (stats.total, None if before is None else before.total)}
-    for name in ("unique", "repeated") if isinstance(stats, PeriodStats) else ():
-        earlier = getattr(before, f"clicks_{name}", None)
-        totals[name] = getattr(stats, f"clicks_{name}"), earlier
-    sums = [(name, "", clicks, *compared(clicks, earlier)) for name, (clicks, earlier) in totals.items()]
-    output.print(
-        Table((*COUNTS, *columns)),
-        [
-            *sums,
-            *(
+    columns = COMPARED if comparison is not None else ()
+    if by is None:
+        totals: dict[str, Clicks] = {"total": total}
+        for name in ("unique", "repeated") if isinstance(stats, PeriodStats) else ():
+            totals[name] = getattr(stats, f"clicks_{name}"), getattr(before, f"clicks_{name}", None)
+        of_all = {name: {"": clicks} for name, clicks in totals.items()} | sections
+        output.print(
+            Table((*COUNTS, *columns)),
+            (
                 (dimension, label, clicks, *compared(clicks, earlier))
-                for dimension, of in sections.items()
+                for dimension, of in of_all.items()
                 for label, (clicks, earlier) in of.items()
             ),
-        ],
+        )
+        return
+    is_date = by in ("day", "week")
+    first = Column(by.replace("-", "_"), "date" if is_date else "text"), Column("clicks", "int")
+    days = (Column("clicks_per_day", "float"),) * has_days
+    output.print(
+        Table((*first, Column("percent", "float"), *days, *columns)),
+        (
+            (
+                date.fromisoformat(label) if is_date else label,
+                clicks,
+                percent(clicks, stats.total),
+                *((per_day(label, clicks),) if has_days else ()),
+                *compared(clicks, earlier),
+            )
+            for label, (clicks, earlier) in sections[by].items()
+        ),
+    )
+
+
+def _draw(
+    stats: Statistics,
+    clicks: Mapping[str, Mapping[str, Clicks]],
+    per_day: Callable[[str, int], float] | None,
+    comparison: Comparison | None,
+) -> None:
+    """Draw the clicks of all dimensions, and in further columns those a day and before."""
+
+    def told_per_day(dimension: str, labels: Iterable[str]) -> str:
+        # Each label has a line of its own, and the total has none.
+        return "".join(
+            f"{per_day(label, clicks[dimension][label][0]):,}" for label in labels if label and per_day
+        )
+
+    def added(dimension: str, labels: Iterable[str]) -> Clicks:
+        found = [clicks[dimension][label] for label in labels]
+        earlier = [n for _, n in found if n is not None]
+        return sum(n for n, _ in found), sum(earlier) if len(earlier) == len(found) else None
+
+    def told_before(dimension: str, labels: Iterable[str]) -> str:
+        earlier = added(dimension, labels)[1]
+        return "" if earlier is None else f"{earlier:,}"
+
+    def told_by_how_much(dimension: str, labels: Iterable[str]) -> str:
+        return told_change(*added(dimension, labels))
+
+    more: dict[str, Callable[[str, Iterable[str]], str]] = {}
+    if per_day is not None:
+        more["a day"] = told_per_day
+    if comparison is not None:
+        more |= {"before": told_before, "change %": told_by_how_much}
+    draw(
+        stats,
+        {name: {label: n for label, (n, _) in of.items()} for name, of in clicks.items() if name != "total"},
+        more,
     )
 
 
