@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -340,6 +341,35 @@ def test_what_cannot_be_compared_is_told_before_anything_is_sent(
     assert cli("stats", "2024-q2", "--compare", "2024-06", "--by", "hour").code == 2
     assert cli("stats", "2024-06", "--compare", "2024-q2", "--by", "hour").code == 2
     assert box.requests == []
+
+
+@pytest.mark.parametrize(
+    ("command", "dimensions"),
+    [
+        ("range 2024-03-{}", "day weekday week month hour weekday-hour tag device platform country referrer"),
+        ("year 202{}", "month device language timezone"),
+        ("country US 2024-0{}", "state city postalcode"),
+    ],
+)
+def test_every_table_of_a_dimension_is_compared_by_diff(
+    cli: Cli, box: Sandbox, tmp_path: Path, command: str, dimensions: str
+) -> None:
+    names = ("12", "13") if command.startswith("range") else ("3", "4")
+    for by in dimensions.split():
+        rows: list[dict[str, int]] = []
+        for name in names:
+            words = command.format(name).split()
+            file = str(tmp_path / f"{by}-{name}.csv")
+            assert cli("stats", *words, "--by", by, "-o", file).code == 0
+            found = objects(cli("stats", *words, "--by", by).out)
+            rows.append({str(row[by.replace("-", "_")]): row["clicks"] for row in found})
+        ran = cli("diff", *(str(tmp_path / f"{by}-{name}.csv") for name in names))
+        assert ran.code == 0, ran.err
+        (old, new), found = rows, objects(ran.out)
+        assert {row["key"] for row in found if row["change"] == "added"} == {*new} - {*old}
+        assert {row["key"] for row in found if row["change"] == "gone"} == {*old} - {*new}
+        changed = {row["key"]: row["new"] for row in found if row["column"] == "clicks"}
+        assert changed == {key: str(new[key]) for key in old if key in new and old[key] != new[key]}
 
 
 def test_a_tag_beside_one_that_looks_alike_is_refused_unless_it_is_meant(cli: Cli, own: Sandbox) -> None:

@@ -110,9 +110,8 @@ def _warn_of_form(form: str) -> None:
     if suffix in (*FORMATS, ".tsv", ".xls", ".ods") and suffix != f".{form}":
         others = f"--format {suffix[1:]}, or " * (suffix in (".csv", ".jsonl"))
         written = "JSON Lines" if form == "jsonl" else form
-        Lines().print(
-            f"{Path(name).name} gets {written}; for another format give {others}-o FILE.xlsx or .csv"
-        )
+        text = f"{Path(name).name} gets {written}; for another format give {others}-o FILE"
+        Lines().print(text, label="warning: ", style="bold red")
 
 
 def stdout(before: Callable[[], object] | None) -> Any:

@@ -143,8 +143,8 @@ def report_overlap(run: Run, too_many: int) -> None:
     """Print how many clicks the rows of tags have more, or fewer, than all links (`ByTag.count`)."""
     if too_many > 0:
         run.say(
-            f"the rows add up to {too_many:,} more than all clicks: they overlap, as links have several tags, "
-            "or clicks came meanwhile"
+            f"the rows add up to {too_many:,} more than all clicks: they overlap, as links have several "
+            "tags, or clicks came meanwhile"
         )
     if too_many < 0:
         run.warn(f"{many(-too_many, 'click')} of links whose tag is in no row", "left out: ")
