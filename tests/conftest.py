@@ -35,8 +35,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(scope="session", autouse=True)
 def kept_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep learnt rates in a folder of the tests."""
+    """Keep learnt rates in a folder of the tests, and find no login that somebody saved."""
     with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 

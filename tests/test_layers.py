@@ -30,6 +30,7 @@ LEVELS = [
     {"_clicks_table"},
     {"_core"},
     {"_credentials"},
+    {"_profiles"},
     {"_journal"},
     {"_sending"},
     {"_fanout"},

@@ -19,8 +19,10 @@ from ._core.batches import check_slashtag as check_slashtag
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress
 from ._core.call import check_callback as check_callback
+from ._core.countries import countries as countries
+from ._core.dates import PREVIOUS as PREVIOUS
+from ._core.dates import days_apart as days_apart
 from ._core.paging import Paging
-from ._credentials import parse_base_url as parse_base_url
 from ._credentials import strip_invisible as strip_invisible
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
@@ -30,8 +32,16 @@ from ._files import check_local_path as check_local_path
 from ._files import in_thread as in_thread
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
+from ._profiles import VARIABLES as VARIABLES
+from ._profiles import VERSION as VERSION
+from ._profiles import Login as Login
+from ._profiles import find_saved as find_saved
+from ._profiles import login_path as login_path
+from ._profiles import profiles as profiles
+from ._profiles import read_login as read_login
 from ._records import ShortUrl
 from ._resources.listing import Listing
+from ._resources.top import rank as rank
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._sending.sender import MOST_BEHIND as MOST_BEHIND

@@ -24,6 +24,7 @@ from ._credentials import Credentials, Proxy, parse_base_url
 from ._errors import ConfigurationError, SessionClosedError
 from ._fanout import Tasks
 from ._files import check_local_path, in_thread
+from ._profiles import find_saved
 from ._resources.stats import Stats
 from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
@@ -46,6 +47,7 @@ _OPTIONS: dict[str, Rule] = {
     "rate": Rule(Real | None, lambda rate: 0 < rate < inf, "a positive number of requests a second"),
     "range_end": Rule(str, lambda end: end in ("inclusive", "exclusive"), "'inclusive' or 'exclusive'"),
     "allow_http": FLAG,
+    "profile": Rule(str | None, lambda name: name != "", "the name of a profile"),
     "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
 }
 
@@ -59,6 +61,8 @@ class AsyncSession:
         base_url: With or without /api/v1; None: SLASHTAG_BASE_URL of the environment.
         apikey: None: SLASHTAG_APIKEY.
         apisecret: None: SLASHTAG_APISECRET.
+        profile: Login that `slashtag login --profile` saved; None: SLASHTAG_PROFILE, and if neither arguments
+            nor the environment have an apikey or apisecret, what `slashtag login` saved.
         concurrency: Maximum number of requests in flight.
         timeout: Seconds of one attempt, from its admission.
         retry: When and how often a failed request is repeated.
@@ -90,6 +94,7 @@ class AsyncSession:
         *,
         apikey: str | None = None,
         apisecret: str | None = None,
+        profile: str | None = None,
         concurrency: int = 32,
         timeout: float = 30.0,
         retry: RetryPolicy | None = None,
@@ -102,10 +107,13 @@ class AsyncSession:
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
     ) -> None:
+        is_given = apikey is not None or apisecret is not None
         credentials = Credentials(apikey, apisecret)
         via = None if proxy is None else Proxy(proxy)
         # A traceback may show the variables of this function.
         del apikey, apisecret, proxy
+        if (saved := find_saved(profile, base_url, has_credentials=is_given)) is not None:
+            base_url, credentials = saved.base_url, saved.credentials
         check_options(_OPTIONS, locals())
         base = parse_base_url(base_url, allow_http=allow_http)
         if via is not None:

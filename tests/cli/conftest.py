@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from slashtag._profiles import login_path
 from slashtag.bulk_update import COLUMNS
-from slashtag.cli import main, service
+from slashtag.cli import main
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 
@@ -132,8 +133,8 @@ def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.Mon
     answer(monkeypatch, box.base_url, APIKEY, APISECRET)
     ran = cli("login")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"the service accepts them; saved in {service.path()}\n"
-    return service.path()
+    assert ran.err == f"the service accepts them; saved in {login_path()}\n"
+    return login_path()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from slashtag import RangeStats, __version__
+from slashtag import RangeStats, __version__, parse_zone
 from slashtag._resources.stats import Stats
 from slashtag.sandbox import Sandbox
 
@@ -75,7 +75,8 @@ def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: Any) -> N
     assert counts["day"] == {str(day): n for day, n in truth.clicks.items()}
     for name in ("device", "browser", "platform", "country", "referrer"):
         assert counts[name] == getattr(truth, name)
-    assert ran.err.startswith(f"2024-02-01 to 2024-12-05: {truth.total_clicks:,} clicks; ")
+    told = f"2024-02-01 to 2024-12-05 ({parse_zone(zone)})"
+    assert ran.err.startswith(f"{told}: {truth.total_clicks:,} clicks; ")
 
 
 @pytest.mark.unmeasured

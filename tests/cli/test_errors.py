@@ -78,7 +78,7 @@ def test_a_misspelt_tag_is_asked_about(cli: Cli, box: Sandbox, command: tuple[st
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (RANGE, "exactly one of --keys, --keys-file, --tag and --all"),
+        (("export", "clicks", "2024"), "exactly one of --keys, --keys-file, --tag and --all"),
         ((*RANGE, "--all", "--keys", "a"), "exactly one of"),
         ((*RANGE, "--all", "--timezone", "Mars/Olympus"), "such as Europe/Berlin, not 'Mars/Olympus'"),
         ((*RANGE, "--keys-file", "no-such-file"), "no-such-file"),

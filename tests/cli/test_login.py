@@ -9,11 +9,14 @@ import stat
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from slashtag.cli import service as kept
+from slashtag import _profiles as kept
+from slashtag.cli.service import save
 from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import forget
 
 from .conftest import APIKEY, APISECRET, Cli, answer
 from .test_entry import SCRIPT
@@ -22,13 +25,13 @@ from .test_entry import SCRIPT
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 @pytest.mark.usefixtures("nothing_set")
 def test_only_its_owner_may_read_it_whatever_the_umask(umask: int) -> None:
-    kept.path().parent.mkdir()
+    kept.login_path().parent.mkdir()
     before = os.umask(umask)
     try:
-        kept.save(kept.Login("http://127.0.0.1", APIKEY, APISECRET))
+        save(kept.Login("http://127.0.0.1", APIKEY, APISECRET))
     finally:
         os.umask(before)
-    assert stat.S_IMODE(kept.path().stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.login_path().stat().st_mode) == 0o600
 
 
 def test_credentials_that_are_refused_are_not_kept(
@@ -39,7 +42,7 @@ def test_credentials_that_are_refused_are_not_kept(
     assert ran.code == 1
     assert "401" in ran.error
     assert "another-secret-42" not in ran.err
-    assert not kept.path().exists()
+    assert not kept.login_path().exists()
 
 
 def test_the_environment_goes_first(
@@ -195,6 +198,52 @@ def test_a_home_that_does_not_exist_is_not_made(
     assert cli("tags", "list").code == 0
 
 
+def test_a_zone_is_that_of_the_option_else_of_the_environment_else_of_the_login_that_is_used(
+    cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "stats", "range", "2024-06-01", "--all"
+    assert "(UTC)" in cli(*question).err
+    saved = logged_in.read_bytes()
+    assert cli("login", "--timezone", "Asia/Tokyo").code == 0
+    assert json.loads(logged_in.read_bytes()) == json.loads(saved) | {"timezone": "Asia/Tokyo"}
+    assert cli("login", "--list").out.split("\t")[2] == "Asia/Tokyo\n"
+    ran = cli(*question)
+    true = box.truth.range("2024-06-01", "2024-06-01", timezone=ZoneInfo("Asia/Tokyo")).total_clicks
+    assert true != box.truth.range("2024-06-01", "2024-06-01").total_clicks
+    assert f"2024-06-01 (Asia/Tokyo): {true} click" in ran.err
+    # Credentials that are asked for again keep the zone.
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    assert cli("login").code == 0
+    assert "(Asia/Tokyo)" in cli("export", "clicks", "last-month", "--all").err
+    monkeypatch.setenv("SLASHTAG_TIMEZONE", "Europe/Berlin")
+    assert "(Europe/Berlin)" in cli(*question).err
+    assert "(UTC-03:00)" in cli("top", "2024-06", "--timezone", "-03:00").err
+    monkeypatch.delenv("SLASHTAG_TIMEZONE")
+    # The zone of a login is not that of other credentials.
+    monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+    monkeypatch.setenv("SLASHTAG_APIKEY", APIKEY)
+    monkeypatch.setenv("SLASHTAG_APISECRET", APISECRET)
+    assert "(UTC)" in cli(*question).err
+
+
+def test_a_zone_that_is_none_is_refused_wherever_it_stands(
+    cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "stats", "range", "2024-06-01", "--all"
+    forget(box)
+    ran = cli("login", "--timezone", "Europe/Berln")
+    assert (ran.code, "Europe/Berln" in ran.error) == (2, True)
+    saved = json.loads(logged_in.read_bytes())
+    logged_in.write_text(json.dumps(saved | {"timezone": "CEST"}))
+    ran = cli(*question)
+    assert (ran.code, "slashtag login --timezone" in ran.error, "'CEST'" in ran.error) == (2, True, True)
+    monkeypatch.setenv("SLASHTAG_TIMEZONE", "+25:00")
+    ran = cli(*question)
+    assert (ran.code, "SLASHTAG_TIMEZONE" in ran.error) == (2, True)
+    assert box.requests == []
+    assert cli(*question, "--timezone", "+01:00").code == 0
+
+
 @pytest.mark.parametrize("version", [2, 10**9])
 def test_a_file_of_a_newer_version_is_refused_as_such(cli: Cli, logged_in: Path, version: int) -> None:
     saved = json.loads(logged_in.read_bytes())
@@ -215,7 +264,7 @@ def test_what_surrounds_an_answer_unseen_is_not_saved(
 ) -> None:
     answer(monkeypatch, *map(around.format, (box.base_url, APIKEY, APISECRET)))
     assert cli("login").code == 0
-    assert kept.read() == kept.Login(box.base_url, APIKEY, APISECRET)
+    assert kept.read_login() == kept.Login(box.base_url, APIKEY, APISECRET)
     # The same service, however it is written.
     for url in (f'"{box.base_url}/"', around.format(box.base_url), f"{box.base_url}/api/v1"):
         assert cli("tags", "list", "--base-url", url).code == 0

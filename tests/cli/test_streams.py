@@ -160,3 +160,35 @@ def test_progress_stays_while_rows_go_to_a_file(serve: Serve, tmp_path: Path) ->
     assert "rows" in shown
     assert re.search(r"reading .* [1-9][\d,]* rows", shown)
     assert len((tmp_path / "links.jsonl").read_bytes().splitlines()) == 1_200
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "is_told"),
+    [
+        ("x.csv", [], True),
+        ("x.xlsx", ["--format", "csv"], True),
+        ("x.csv", ["--format", "csv"], False),
+        ("x.jsonl", [], False),
+        ("x.txt", [], False),
+    ],
+)
+def test_a_terminal_is_told_where_the_shell_writes_another_format(
+    tmp_path: Path, name: str, options: list[str], is_told: bool
+) -> None:
+    terminal, other_end = pty.openpty()
+    with (tmp_path / name).open("wb") as file:
+        ran = subprocess.run(
+            [SCRIPT, "tags", "list", *options],
+            stdout=file,
+            stderr=other_end,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    os.close(other_end)
+    shown = b""
+    with suppress(OSError):  # the terminal's other end is closed
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    os.close(terminal)
+    assert (ran.returncode, f"{name} gets".encode() in shown) == (0, is_told)
+    assert (tmp_path / name).stat().st_size > 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
-from slashtag.cli import service
+from slashtag._profiles import login_path
 
 from .conftest import Cli
 from .test_entry import SCRIPT
@@ -27,7 +27,7 @@ def shape(text: str) -> list[str]:
     """The lines of a text without what depends on the day, the machine and the width."""
     text = re.sub("\x1b\\[[\\d;]*m|─+", "", text)
     text = re.sub(r"\d[\d,.]*", "0", text)
-    lines = [re.sub(r" (.+?)( {2,}-?0)+ *", "a row", line).split() for line in text.splitlines()]
+    lines = [re.sub(r" (.+?)( {2,}(?:[-+]?0|new))+ *", "a row", line).split() for line in text.splitlines()]
     return sorted(" ".join(line) for line in lines if line)
 
 
@@ -67,7 +67,7 @@ def test_a_morning_goes_as_the_tour_shows(cli: Cli, tmp_path: Path, monkeypatch:
             typed = "".join(line.partition("=")[2] for line in exports)
             monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
             monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-            known = {str(service.path()): "~/.config/slashtag/credentials.json", str(tmp_path): "/home/ana"}
+            known = {str(login_path()): "~/.config/slashtag/credentials.json", str(tmp_path): "/home/ana"}
             clicks: list[int] = []
             for command, shown in commands:
                 ran = cli(*command.split())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import DateRange, Day, InvalidRequestError
-from slashtag._core.dates import parse_span, spans_to_compare
+from slashtag._core.dates import days_apart, parse_span, spans_to_compare
 from tests.core import clicklog
 
 TODAY = date(2024, 3, 31)  # a Sunday
@@ -210,6 +210,87 @@ def test_seconds_are_compared_with_as_many_seconds(start: datetime, length: int,
     (_, counted), (first, last) = spans_to_compare(begins, end, now)
     assert counted == (min(end, now) if now >= begins else end)
     assert (last - first, begins - first) == (counted - begins, timedelta(seconds=length + 1))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "now", "compare", "counted", "first", "last"),
+    [
+        # Whole months: the same months, whatever their length.
+        ("2024-02-01", "2024-02-29", "2024-05-01", "last-year", "2024-02-29", "2023-02-01", "2023-02-28"),
+        ("2023-01-01", "2024-06-30", "2024-08-01", "last-year", "2024-06-30", "2021-07-01", "2022-12-31"),
+        # Other days: the same weekdays; more weeks earlier if the two would overlap.
+        ("2024-02-29", "2024-02-29", "2024-05-01", "last-year", "2024-02-29", "2023-03-02", "2023-03-02"),
+        ("2024-06-10", "2024-06-16", "2024-07-01", "last-year", "2024-06-16", "2023-06-12", "2023-06-18"),
+        ("2023-03-01", "2024-02-29", "2024-05-01", "last-year", "2024-02-29", "2022-03-01", "2023-02-28"),
+        ("2023-03-02", "2024-03-01", "2024-05-01", "last-year", "2024-03-01", "2022-02-24", "2023-02-24"),
+        # What is not over: up to the same day and time of the other, and never beyond its end.
+        (
+            "2024-02-01",
+            "2024-02-29",
+            "2024-02-29T12:00",
+            "last-year",
+            "2024-02-29T12:00:00",
+            "2023-02-01",
+            "2023-02-28T23:59:59",
+        ),
+        (
+            "2024-03-01",
+            "2024-03-31",
+            "2024-03-05T08:00",
+            "2023-q4",
+            "2024-03-05T08:00:00",
+            "2023-10-01",
+            "2023-10-05T08:00:00",
+        ),
+        ("2024-01-01", "2024-01-31", "2024-05-01", "2023-q4", "2024-01-31", "2023-10-01", "2023-12-31"),
+        (
+            "2024-01-01",
+            "2024-01-31",
+            "2024-05-02T06:00",
+            "this-month",
+            "2024-01-31",
+            "2024-05-01",
+            "2024-05-02T06:00:00",
+        ),
+    ],
+)
+def test_a_span_is_compared_with_a_year_earlier_or_with_what_is_given(
+    start: str, end: str, now: str, compare: str, counted: str, first: str, last: str
+) -> None:
+    days = date.fromisoformat(start), date.fromisoformat(end)
+    at = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    (_, until), before = spans_to_compare(*days, at, compare)
+    assert [bound.isoformat()[:19] for bound in (until, *before)] == [counted, first, last]
+
+
+def test_seconds_are_compared_with_the_same_local_time_a_year_earlier() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    # Ten days after the clocks changed in 2024, three days before they did in 2023.
+    query = DateRange("2024-04-03T08:00", "2024-04-03T09:59:59")
+    _, before = query.with_previous(berlin, datetime(2024, 6, 1, tzinfo=UTC), "last-year")
+    assert [bound.isoformat() for bound in before.bounds] == [
+        "2023-04-05T08:00:00+02:00",
+        "2023-04-05T09:59:59+02:00",
+    ]
+    query = DateRange("2024-03-30T08:00", "2024-03-30T09:59:59")
+    assert query.with_previous(berlin, NOW, "last-year")[1].bounds[0].isoformat().endswith("08:00:00+02:00")
+
+
+@pytest.mark.parametrize("compare", ["2025", "tomorrow", "last-fortnight", ""])
+def test_a_span_that_has_no_clicks_is_not_compared_with(compare: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        DateRange("2024-01-01", "2024-01-31").with_previous(UTC, NOW, compare)
+
+
+@given(DAYS, DAYS, st.integers(27, 400), st.integers(27, 400))
+def test_days_of_long_spans_are_compared_with_the_same_weekday(
+    start: date, first: date, length: int, length_before: int
+) -> None:
+    ends = start + timedelta(length), first + timedelta(length_before)
+    apart = days_apart(start, ends[0], first, ends[1])
+    assert apart % 7 == 0
+    assert abs(apart - (start - first).days) <= 3
+    assert days_apart(start, start + timedelta(26), first, ends[1]) == (start - first).days
 
 
 def test_a_span_at_the_beginning_of_the_calendar_has_none_before() -> None:

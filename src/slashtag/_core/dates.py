@@ -1,7 +1,7 @@
 """Dates, date-times, and ranges such as `last-month`, `30d` and `2024-06`; which spans are compared."""
 
 import re
-from datetime import date, datetime, time, timezone, tzinfo
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 
 from .._errors import InvalidRequestError
 from .windows import DAY, SECOND, Bound, last_day
@@ -19,6 +19,11 @@ FORMS = (
     "today, yesterday, this- or last-week, -month, -quarter, -year, 30d, 6m, 2024, 2024-q3, 2024-06, "
     "2024-06-01 or 2024-06-01..2024-06-30"
 )
+
+#: What a span is compared with, unless with a span that is given.
+PREVIOUS, YEAR_BEFORE = "previous", "last-year"
+_COMPARED = f"{PREVIOUS}, {YEAR_BEFORE}, or one of {FORMS}"
+_LAST = time(23, 59, 59)
 
 
 def parse_bound(name: str, value: object, *, datetimes: bool = True) -> Bound:
@@ -88,7 +93,7 @@ def localized(bound: Bound, zone: tzinfo | None) -> Bound:
     return parse_bound("", instant)
 
 
-def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
+def parse_span(text: str, today: date, forms: str = FORMS) -> tuple[Bound, Bound]:
     """Return the first and last day of a date range, or its first and last second.
 
     - `today`, `yesterday`; `this-week` (from Monday), `last-month`, `last-quarter` and the like: whole weeks,
@@ -106,7 +111,7 @@ def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
         try:
             ends.append(_ends(part, today))
         except (ValueError, OverflowError):
-            raise InvalidRequestError(f"{part!r} is not a date range; give {FORMS}") from None
+            raise InvalidRequestError(f"{part!r} is not a date range; give {forms}") from None
     return ends[0][0], ends[-1][1]
 
 
@@ -150,26 +155,66 @@ def _whole_months(number: int, count: int) -> tuple[date, date]:
 
 
 def spans_to_compare(
-    start: Bound, end: Bound, now: datetime
+    start: Bound, end: Bound, now: datetime, compare: str = PREVIOUS
 ) -> tuple[tuple[Bound, Bound], tuple[Bound, Bound]]:
     """Return the bounds of `DateRange.with_previous`, for a time in the zone of the span."""
-    now = now.replace(microsecond=0)
+    now, zone = now.replace(microsecond=0), now.tzinfo
     try:
+        first, last = _compared(start, end, now, compare)
         if isinstance(start, datetime) or isinstance(end, datetime):
-            begins, ends = _instant(start, now.tzinfo), _instant(end, now.tzinfo, time(23, 59, 59))
-            first: Bound = begins - (ends - begins) - SECOND
-            counted = min(ends, now) if begins <= now else ends
-            return (start, counted), (first, first + (counted - begins))
-        first = start - (end - start) - DAY
-        if start.day == 1 and end == last_day(end):
-            count = _number(end) - _number(start) + 1
-            first, _ = _whole_months(_number(start) - count, count)
-        if not start <= now.date() <= end:
-            return (start, end), (first, start - DAY)
-        same_time = datetime.combine(first + (now.date() - start), now.timetz())
-        return (start, now), (first, min(same_time, _instant(start, now.tzinfo) - SECOND))
+            begins, ends = _instant(start, zone), _instant(end, zone, _LAST)
+            if not begins <= now < ends:
+                return (start, end), (first, last)
+            same_time = _instant(first, zone) + (now - begins)
+        elif start <= now.date() <= end:
+            same_time = datetime.combine(date_of(first) + (now.date() - start), now.timetz())
+        else:
+            return (start, end), (first, last)
+        return (start, now), (first, min(same_time, _instant(last, zone, _LAST)))
+    except InvalidRequestError:
+        raise
     except (ValueError, OverflowError):
-        raise InvalidRequestError(f"the span before {start} to {end} lies outside the calendar") from None
+        told = "before" if compare == PREVIOUS else "a year before"
+        raise InvalidRequestError(f"the span {told} {start} to {end} lies outside the calendar") from None
+
+
+def _compared(start: Bound, end: Bound, now: datetime, compare: str) -> tuple[Bound, Bound]:
+    """Return the whole span that another is compared with; raises ValueError and OverflowError."""
+    zone = now.tzinfo
+    if compare not in (PREVIOUS, YEAR_BEFORE):
+        first, last = (localized(bound, zone) for bound in parse_span(compare, now.date(), _COMPARED))
+        if _instant(first, zone) > now:
+            raise InvalidRequestError(f"{compare} begins after today, {now.date()}: there are no clicks yet")
+        return first, now if _instant(last, zone, _LAST) > now else last
+    is_previous = compare == PREVIOUS
+    if isinstance(start, datetime) or isinstance(end, datetime):
+        begins, ends = _instant(start, zone), _instant(end, zone, _LAST)
+        if is_previous:
+            return begins - (ends - begins) - SECOND, begins - SECOND
+        shift = _whole_weeks((ends - begins).days + 1)
+        # The same local times, whatever the offset of the zone was.
+        return tuple(parse_bound("", bound.astimezone(zone) - shift) for bound in (begins, ends))  # type: ignore[return-value]
+    if start.day == 1 and end == last_day(end):
+        count = _number(end) - _number(start) + 1
+        return _whole_months(_number(start) - (count if is_previous else max(count, 12)), count)
+    shift = (end - start) + DAY if is_previous else _whole_weeks((end - start).days + 1)
+    return start - shift, end - shift
+
+
+def _whole_weeks(days: int) -> timedelta:
+    """Return 52 weeks, or for a span of more days as many weeks as it touches."""
+    return max(52, -(-days // 7)) * 7 * DAY
+
+
+def days_apart(start: date, end: date, first: date, last: date) -> int:
+    """Return how many days before a day of a span the day lies that it is compared with.
+
+    Both spans are given by first and last day. From four weeks on that is a day with the same weekday, as
+    near as possible to the same place in its span; it may lie outside it. In shorter spans it is the day in
+    the same place.
+    """
+    apart = (start - first).days
+    return apart if min(end - start, last - first) < 27 * DAY else (apart + 3) // 7 * 7
 
 
 def _instant(bound: Bound, zone: tzinfo | None, at: time = time()) -> datetime:

@@ -29,7 +29,7 @@ def look_alikes_together(keys: Iterable[T]) -> list[T]:
 
 
 def folded(slashtag: str) -> str:
-    """Return a slashtag without case, accents and compatibility forms."""
+    """Return a slashtag, or a name, without case, accents and compatibility forms."""
     if slashtag.isascii():
         return slashtag.lower()
     parts = unicodedata.normalize("NFKD", slashtag.casefold())

@@ -22,7 +22,17 @@ from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, 
 from .batches import Selector
 from .call import Call, check_int
 from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
-from .dates import date_of, is_local, localized, parse_bound, parse_day, parse_span, spans_to_compare
+from .countries import check_country
+from .dates import (
+    PREVIOUS,
+    date_of,
+    is_local,
+    localized,
+    parse_bound,
+    parse_day,
+    parse_span,
+    spans_to_compare,
+)
 from .windows import (
     DAY,
     SECOND,
@@ -167,14 +177,19 @@ class DateRange(Query[RangeStats], frozen=True):
             return self
         return DateRange(localized(start, zone), localized(end, zone))
 
-    def with_previous(self, zone: tzinfo, now: datetime) -> tuple[DateRange, DateRange]:
-        """Return what can be counted of the range now, and the previous range to compare it with.
+    def with_previous(
+        self, zone: tzinfo, now: datetime, compare: str = PREVIOUS
+    ) -> tuple[DateRange, DateRange]:
+        """Return what can be counted of the range now, and the range to compare it with.
 
-        Whole months are compared with as many whole months, other days with as many days, seconds with as
-        many seconds. A range that is not over is counted up to now, and compared up to the same day and time
-        of the previous one. Raises InvalidRequestError outside the calendar.
+        That is by default the previous one: for whole months as many whole months, for other days as many
+        days, for seconds as many seconds. `compare="last-year"` gives the same months a year earlier, of
+        other ranges the same weekdays 52 weeks earlier (more weeks if the range is longer). Any other text is
+        a range as `parse` reads it. A range that is not over is counted up to now, and compared up to the
+        same day and time of the other one. Raises InvalidRequestError for such a text, and outside the
+        calendar.
         """
-        counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone))
+        counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone), compare)
         return DateRange(*counted), DateRange(*before)
 
     def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
@@ -259,9 +274,10 @@ class AllTime(Query[PeriodStats], frozen=True):
 
 
 class CountryGeo(Query[GeoStats], frozen=True):
-    """Clicks by state, city and postal code of one country (2-letter ISO code); both dates are included.
+    """Clicks by state, city and postal code of one country; both dates are included.
 
-    A zone with several offsets within the dates raises InvalidRequestError. See docs/service.md, Country
+    `iso_code` is one of ISO 3166, in any case: others, such as UK, raise InvalidRequestError, as the service
+    would count nothing; so does a zone with several offsets within the dates. See docs/service.md, Country
     geo-location statistics.
     """
 
@@ -273,10 +289,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
     end: date | str
 
     def __post_init__(self) -> None:
-        code = self.iso_code
-        if not (isinstance(code, str) and len(code) == 2 and code.isascii() and code.isalpha()):
-            raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, not {code!r}")
-        force_setattr(self, "iso_code", code.upper())
+        force_setattr(self, "iso_code", check_country(self.iso_code))
         start, end = parse_day("start", self.start), parse_day("end", self.end)
         if start > end:
             raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")

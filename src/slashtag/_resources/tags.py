@@ -1,11 +1,21 @@
 """The tags of the account."""
 
+import re
+
 import msgspec
 
 from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text
+from .._core.look_alikes import folded
 from .._errors import BadRequestError, OutcomeUnknownError
 from .._records import Page, Tag
 from .listing import Resource
+
+_SEPARATORS = re.compile(r"[\s._/\u2010-\u2015-]+")
+
+
+def _plain(name: str) -> str:
+    """Return a name without what makes no other campaign of it."""
+    return _SEPARATORS.sub("", folded(name)) or name
 
 
 class Tags(Resource[Tag]):
@@ -44,6 +54,15 @@ class Tags(Resource[Tag]):
             if (tag := await self._find(name)) is not None:
                 return tag
             raise
+
+    async def similar(self, name: str) -> list[Tag]:
+        """Return the tags whose names look like this one, and are not it.
+
+        They differ in case, accents, and what separates words. See docs/service.md, List tags.
+        """
+        wanted = _plain(name)
+        async with self.list() as tags:
+            return [tag async for tag in tags if tag.name and tag.name != name and _plain(tag.name) == wanted]
 
     async def _find(self, name: str) -> Tag | None:
         async with self.list() as tags:

@@ -16,7 +16,7 @@ from .. import __version__
 #: line in `slashtag --help`, which is printed without importing the file.
 COMMANDS = {
     "urls": ("links.urls", "Short URLs of the account."),
-    "tags": ("links.tags", "Tags of the account."),
+    "tags": ("tags.app", "Tags of the account."),
     "stats": ("stats.app", "Click statistics, exact for any number of links and days."),
     "top": ("top.top", "The links with most clicks of a span, and how they changed."),
     "export": ("export.app", "Links, tags and clicks into files, whole or not at all, resumable."),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import cache, partial
 from pathlib import Path
 from stat import S_ISREG
@@ -23,10 +23,11 @@ from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
 from ..tables import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
-from .stderr import one_line
+from .stderr import Lines, one_line
 
 _option = partial(Option, rich_help_panel="The output")
 DAY = timedelta(days=1)
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: Characters that the first text of a row leaves to the other columns.
 ROOM_FOR_OTHERS = 24
 #: The longest range drawn by day; longer ones are drawn by month.
@@ -55,6 +56,7 @@ class OutputOptions:
             except OSError as error:
                 raise OSError(error.errno, error.strerror, "stdout") from None
             self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
+            _warn_of_form(self.form)
         elif self.form is not None and self.file.suffix.lower() != f".{self.form}":
             raise InvalidRequestError(
                 f"--format {self.form}, and the name of {self.file} says another format: leave out --format"
@@ -96,6 +98,20 @@ class OutputOptions:
         """Write rows that are all there; for a table see `draw_rows`."""
         with self.writer(table, widths) as writer:
             writer.write(rows)
+
+
+def _warn_of_form(form: str) -> None:
+    """Warn on a terminal where the shell writes stdout to a file whose name says another format."""
+    try:
+        name = os.readlink("/proc/self/fd/1") if sys.stderr.isatty() and S_ISREG(os.fstat(1).st_mode) else ""
+    except OSError:
+        name = ""  # a system that does not say
+    suffix = Path(name).suffix.lower()
+    if suffix in (*FORMATS, ".tsv", ".xls", ".ods") and suffix != f".{form}":
+        others = f"--format {suffix[1:]}, or " * (suffix in (".csv", ".jsonl"))
+        written = "JSON Lines" if form == "jsonl" else form
+        text = f"{Path(name).name} gets {written}; for another format give {others}-o FILE"
+        Lines().print(text, label="warning: ", style="bold red")
 
 
 def stdout(before: Callable[[], object] | None) -> Any:
@@ -149,49 +165,82 @@ def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | Non
         )
     for row in rows:
         # Text, not markup: what the service sends is data.
-        texts = ["" if row[n] is None else one_line(str(row[n])) for n in positions]
+        texts = [_cell(table.columns[n].name, row[n]) for n in positions]
         drawing.add_row(*(Text(text, no_wrap=bool(widths)) for text in texts))
     console.print(drawing)
 
 
-def draw(stats: Statistics, counts: Mapping[str, int] | None = None) -> None:
-    """Print the clicks by day or month and the largest labels of each dimension, with bars and a total.
+def _cell(name: str, value: object) -> str:
+    """Return a value as one line; counts are easier to read in groups of digits, ids are copied."""
+    is_count = isinstance(value, int) and name.startswith(("clicks", "hits"))
+    return "" if value is None else f"{value:,}" if is_count else one_line(str(value))
 
-    With `counts`, the clicks of every label of one dimension, print these only.
+
+def draw(
+    stats: Statistics,
+    counts: Mapping[str, Mapping[str, int]],
+    more: Mapping[str, Callable[[str, Iterable[str]], str]] | None = None,
+) -> None:
+    """Print the clicks of the labels of one dimension, or the largest of each of several, and a total.
+
+    `more` has further columns by their heads: the text for a dimension and some of its labels, in one line
+    together; for the dimension "total" that of all.
     """
     # Bars give way on a narrow terminal.
     console, table = Console(highlight=False, markup=False), _new_drawing()
-    table.add_column(no_wrap=True, max_width=console.width - ROOM_FOR_OTHERS)
-    table.add_column("clicks", justify="right", no_wrap=True)
-    table.add_column("%", justify="right", no_wrap=True)
+    more = more or {}
+    table.add_column(no_wrap=True, max_width=console.width - ROOM_FOR_OTHERS - 8 * len(more))
+    for head in ("clicks", "%", *more):
+        table.add_column(head, justify="right", no_wrap=True)
     table.add_column(max_width=BAR_WIDTH)
-    times = labels(stats, "month") if counts is None else counts
-    if counts is None and isinstance(stats, RangeStats) and len(stats.clicks) <= MOST_DAYS:
-        times = {f"{day} {day:%a}": n for day, n in sorted(stats.clicks.items())}
-    sections = {"": times}
-    for dimension in stats.DIMENSIONS.values() if counts is None else ():
-        if dimension != "day":
-            sections[dimension] = labels(stats, dimension)
-    for dimension, clicks in sections.items():
+    for n, (dimension, clicks) in enumerate(counts.items()):
         longest = max(clicks.values(), default=0) or 1
-        rows: list[tuple[str, int, Bar | None]] = [
-            (label, n, Bar(longest, 0, n, color="cyan")) for label, n in clicks.items()
+        rows: list[tuple[str, int, Bar | None, list[str]]] = [
+            (_named(dimension, label, clicks), n, Bar(longest, 0, n, color="cyan"), [label])
+            for label, n in clicks.items()
         ]
-        if dimension and rows:
+        is_titled = n > 0
+        if is_titled and rows:
             table.add_row(Text(dimension, "bold"))
             if len(rows) > MOST_LABELS + 1:
                 rest = rows[MOST_LABELS:]
+                others = [label for *_, [label] in rest]
                 # Without a bar, which would dwarf the others.
-                rows[MOST_LABELS:] = [(f"{len(rest)} others", sum(n for _, n, _ in rest), None)]
-        for label, n, bar in rows:
+                rows[MOST_LABELS:] = [(f"{len(rest)} others", sum(n for _, n, *_ in rest), None, others)]
+        for label, n, bar, of in rows:
             share = f"{percent(n, stats.total):.1f}" if stats.total else ""
-            table.add_row("  " * bool(dimension) + one_line(label), f"{n:,}", share, bar)
+            cells = [text(dimension, of) for text in more.values()]
+            table.add_row("  " * is_titled + one_line(label), f"{n:,}", share, *cells, bar)
         table.add_section()
-    if counts is None and isinstance(stats, PeriodStats):
+    if len(counts) > 1 and isinstance(stats, PeriodStats):
         bound = "" if stats.unique_is_exact else " at most"
         table.add_row(Text(f"unique{bound}", "bold"), f"{stats.clicks_unique:,}")
-    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"))
+    cells = [text("total", ("",)) for text in more.values()]
+    table.add_row(Text("total", "bold"), Text(f"{stats.total:,}", "bold"), "", *cells)
     console.print(table)
+
+
+def _named(dimension: str, label: str, labels: Iterable[str]) -> str:
+    """Return a label with the weekday of a day; of an hour the offset only if it comes twice."""
+    if dimension not in ("day", "week", "hour"):
+        return label
+    name = f"{label[:10]} {weekday(date.fromisoformat(label[:10]))[:3]}"
+    if dimension != "hour":
+        return name
+    hour, offset = label[11:16], label[16:].removesuffix(":00")
+    return f"{name} {hour}{offset * (sum(each[:16] == label[:16] for each in labels) > 1)}"
+
+
+def change(clicks: int, before: int | None) -> float | None:
+    """Return by how much clicks changed, in percent; None where they were 0 or are not known."""
+    return percent(clicks - before, before) if before else None
+
+
+def told_change(clicks: int, before: int | None) -> str:
+    """Return by how much clicks changed, in words for people."""
+    if before == 0:
+        return "new" if clicks else ""
+    return "" if before is None else f"{percent(clicks - before, before):+.1f}"
 
 
 def percent(part: int, whole: int) -> float:
@@ -199,11 +248,21 @@ def percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
 
 
-def labels(stats: Statistics, dimension: str | None) -> dict[str, int]:
-    """Return the clicks of every label of a dimension; of days also by month, or by Monday of their week."""
-    if dimension in ("week", "month") and isinstance(stats, RangeStats):
+def labels(stats: Statistics, dimension: str) -> dict[str, int]:
+    """Return the clicks of every label; of days also by weekday, by Monday of their week, or by month."""
+    if dimension in ("weekday", "week", "month") and isinstance(stats, RangeStats):
         counts = Counter[str]()
         for day, n in sorted(stats.clicks.items()):
-            counts[str(day)[:7] if dimension == "month" else str(day - day.weekday() * DAY)] += n
-        return counts
+            if dimension == "weekday":
+                counts[weekday(day)] += n
+            else:
+                counts[str(day)[:7] if dimension == "month" else str(day - day.weekday() * DAY)] += n
+        return (
+            counts if dimension != "weekday" else {name: counts[name] for name in WEEKDAYS if name in counts}
+        )
     return {label: clicks for name, label, clicks in stats.rows() if name == dimension}
+
+
+def weekday(day: date) -> str:
+    """Return the name of the weekday of a date."""
+    return WEEKDAYS[day.weekday()]

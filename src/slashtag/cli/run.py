@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from errno import EADDRINUSE
 from functools import partial, wraps
 from importlib import import_module
@@ -34,8 +34,8 @@ from .. import (
     TransportError,
     UnknownTagError,
 )
-from .._internal import MOST_BEHIND, check_local_path, keep_rate, many
-from .service import Login, SessionOptions, find_credentials
+from .._internal import MOST_BEHIND, Login, check_local_path, keep_rate, many
+from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
@@ -92,7 +92,9 @@ class Run:
         """
         # Not in a variable, which a traceback may show.
         session = AsyncSession(
-            **asdict(credentials or find_credentials(self.options)), **self.options.of_session(), **options
+            **(credentials or find_credentials(self.options)).arguments,
+            **self.options.of_session(),
+            **options,
         )
         keep_rate(session)
         self.follow(lambda: session.metrics)

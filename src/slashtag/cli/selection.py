@@ -1,6 +1,7 @@
 """The options that say which days and links a command is about."""
 
 from collections.abc import Collection, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
@@ -10,27 +11,72 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer import Argument, Option
 
-from .. import AsyncSession, DateRange, InvalidRequestError, Progress, ShortUrl, parse_zone
-from .._internal import check_slashtag, did_you_mean, optional
+from .. import (
+    AsyncSession,
+    ConfigurationError,
+    DateRange,
+    InvalidRequestError,
+    Progress,
+    Query,
+    ShortUrl,
+    Year,
+    parse_zone,
+)
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many, optional
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
 
-TIMEZONE = Option(None, metavar="ZONE", help="+HH:MM, or a name such as Europe/Berlin; default +00:00.")
+
+def _default_zone(context: typer.Context, given: str | None) -> str | None:
+    """Return the zone that is given, or that of the login whose credentials are used.
+
+    Raises InvalidRequestError for one that is none, and says where it stands.
+    """
+    where, zone = "--timezone", given
+    if given is None:
+        profile, saved = context.params.get("profile"), None
+        with suppress(ConfigurationError):  # which the session raises
+            saved = find_saved(profile)
+        where, zone = "`slashtag login --timezone` saved one that is none", (saved and saved.timezone) or None
+    elif getattr(context.get_parameter_source("timezone"), "name", "") == "ENVIRONMENT":
+        where = "SLASHTAG_TIMEZONE"
+    try:
+        parse_zone(zone)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{where}: {error}") from None
+    return zone
+
+
+TIMEZONE = Option(
+    None,
+    envvar="SLASHTAG_TIMEZONE",
+    callback=_default_zone,
+    metavar="ZONE",
+    help="+HH:MM, or a name such as Europe/Berlin. Default: that of `slashtag login --timezone`, or +00:00.",
+)
+COMPARE = Option(
+    None,
+    "--compare",
+    metavar="SPAN",
+    help="What the days are compared with: previous (the span before), last-year (the same months, or the "
+    "same weekdays, a year earlier), or any SPAN.",
+)
 _option = partial(Option, rich_help_panel="Which links (one of these)")
 #: So many unknown slashtags are asked about: did you mean another?
 ASKED = 3
 
 
 class ResolvedPeriod(NamedTuple):
-    """A whole span, what there is of it so far, what that is compared with, and these two in words."""
+    """A whole span, what there is of it so far, what it is compared with; these two and the zone in words."""
 
     whole: DateRange
     so_far: DateRange
     before: DateRange
     text: str
     text_before: str
+    zone: str
 
 
 @dataclass(frozen=True)
@@ -45,10 +91,11 @@ class PeriodArguments:
     )
     end: str | None = Argument(None, metavar="END", help="The last day, included.")
 
-    def resolve(self, timezone: str | None) -> ResolvedPeriod:
+    def resolve(self, timezone: str | None, compare: str | None = None) -> ResolvedPeriod:
         """Return what the arguments mean now in a time zone; raises InvalidRequestError.
 
-        Of a span that has begun and is not over, the part that is over can be counted.
+        Of a span that has begun and is not over, the part that is over can be counted. It is compared with
+        the span before, or what `compare` says (`DateRange.with_previous`).
         """
         if not self.start:
             raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
@@ -58,9 +105,19 @@ class PeriodArguments:
         whole = DateRange.parse(given).resolve(zone, now)
         if whole.span(zone)[0] > now.date():
             raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
-        so_far, before = whole.with_previous(zone, now)
+        so_far, before = whole.with_previous(zone, now, compare or PREVIOUS)
         text = _text(*so_far.bounds) + ", so far" * (so_far.bounds != whole.bounds)
-        return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds))
+        return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds), str(zone))
+
+
+def query_of(session: AsyncSession, span: DateRange, timezone: str | None) -> Query[Any]:
+    """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
+    year = span.bounds[0].year
+    with suppress(InvalidRequestError):  # the zone has two offsets in this year
+        if span.bounds == (date(year, 1, 1), date(year, 12, 31)):
+            session.stats.plan(Year(year), keys=(), timezone=timezone)
+            return Year(year)
+    return span
 
 
 def _text(start: date, end: date) -> str:
@@ -80,6 +137,17 @@ class Selected(NamedTuple):
 
     keys: list[str | ShortUrl] | None = None
     tags: list[str] | None = None
+
+
+def report_overlap(run: Run, too_many: int) -> None:
+    """Print how many clicks the rows of tags have more, or fewer, than all links (`ByTag.count`)."""
+    if too_many > 0:
+        run.say(
+            f"the rows add up to {too_many:,} more than all clicks: they overlap, as links have several "
+            "tags, or clicks came meanwhile"
+        )
+    if too_many < 0:
+        run.warn(f"{many(-too_many, 'click')} of links whose tag is in no row", "left out: ")
 
 
 def note_of_shared(count: int) -> str:
@@ -125,11 +193,16 @@ class SelectionOptions:
         self.given = [] if self.tag or self.all_links else self._given()
         self.slashtags = [each.key for each in self.given]
 
-    def require_tags(self, run: Run) -> None:
+    @property
+    def zone(self) -> str:
+        """The zone of the days, in words."""
+        return str(parse_zone(self.timezone))
+
+    def require_tags(self, run: Run | None = None) -> None:
         """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
         if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
-        if self.all_links:
+        if self.all_links and run is not None:
             run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:

@@ -8,11 +8,11 @@ import sys
 from datetime import date
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from textwrap import wrap
 from typing import Any
 
 from .. import ExportError
+from .._internal import countries as countries
 from .._internal import many as many
 
 # Not from the machine's locale: the page is in English.
@@ -36,13 +36,6 @@ _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\
 _UNKNOWN = "unknown."
 #: Fonts of a picture; other installed ones have the characters that these lack.
 FONTS = "Liberation Sans, Arial, sans-serif"
-
-
-@cache
-def countries() -> dict[str, str]:
-    """Return the names of countries by their ISO 3166 code."""
-    text = files("slashtag.report").joinpath("countries.txt").read_text("utf-8")
-    return dict(line.split(" ", 1) for line in text.splitlines())
 
 
 def plain(label: str) -> str:

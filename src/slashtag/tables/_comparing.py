@@ -21,8 +21,13 @@ _KINDS = (
     ({"id", "name"}, "tags"),
     ({"clicks"}, "clicks"),
 )
-#: Columns that name a row where it has no id.
-KEYS = ("slashtag", "tag", "date", "hour", "day", "month", "window_start", "window_end", "dimension", "label")
+#: Columns that name a row where it has no id: what clicks are counted by.
+KEYS = (
+    *("slashtag", "tag", "date", "hour", "day", "weekday", "weekday_hour", "week", "month"),
+    *("window_start", "window_end", "dimension", "label"),
+    *("device", "browser", "platform", "country", "referrer", "language", "timezone"),
+    *("state", "city", "postalcode"),
+)
 #: Columns of a listing that change by themselves: neither compared nor sent back.
 VOLATILE = ("hits", "updated_at")
 #: Writers differ in the letter between day and time, in zeros, and in whether a day is a time at midnight.

@@ -37,7 +37,7 @@ from ._writing import EXACT
 Line = tuple[int, Sequence[Any]]
 #: Columns that hold days and times, and numbers with a fraction.
 TIMES = {"date", "day", "week", "month", "hour", "window_start", "window_end", "created_at", "updated_at"}
-FRACTIONS = {"percent", "change_percent"}
+FRACTIONS = {"percent", "change_percent", "clicks_per_day"}
 #: Columns of changes in which the text of an error value is not meant, also where a format has texts only.
 _NEVER_ERRORS = {"new_slashtag", "password"}
 #: So many wrong cells are named in an error.

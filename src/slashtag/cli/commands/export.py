@@ -74,8 +74,9 @@ async def clicks(
     """
     resolved = period.resolve(selection.timezone)
     # Only where the days follow from what was given, such as last-month.
-    if resolved.text != f"{period.start} to {period.end}":
-        run.say(f"clicks of {resolved.text}")
+    is_relative = resolved.text != f"{period.start} to {period.end}"
+    if is_relative:
+        run.say(f"clicks of {resolved.text} ({resolved.zone})")
     if by == "tag":
         selection.require_tags(run)
 
@@ -96,6 +97,8 @@ async def clicks(
 
     table = dimensions_table(by) if dimensions else clicks_table(by)
     await _export(output, run, table, "links" if by == "slashtag" else "tags", work)
+    if not is_relative:
+        run.say(f"days are those of {resolved.zone}")
 
 
 async def _export(

@@ -1,4 +1,4 @@
-"""`slashtag urls`: short URLs, listed and changed, one or many from a file; `slashtag tags`: tags."""
+"""`slashtag urls`: short URLs, listed and changed, one or many from a file."""
 
 import sys
 from collections.abc import Mapping
@@ -15,13 +15,12 @@ from typer import Argument, Option
 from ... import AsyncSession, Change, DateRange, InvalidRequestError, ShortUrl
 from ..._internal import MAX_SLASHTAG, find_doubts, many, optional
 from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, DoubtfulChangesError
-from ...export import NAMED_URLS, TAGS, named_url_row, names_of_tags, tag_row
+from ...export import NAMED_URLS, named_url_row, names_of_tags
 from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
 
 urls = typer.Typer()
-tags = typer.Typer()
 
 UPDATED = Table((Column("key"), Column("rows_updated", "int")))
 LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
@@ -37,7 +36,6 @@ WIDTHS = {
     "created_at": 80,
     "destination": 0,
 }
-WIDTHS_OF_TAGS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
 _which = partial(Option, rich_help_panel="Which links")
 _bulk = partial(Option, rich_help_panel="Many links")
 #: What to do about values that are doubtful.
@@ -278,27 +276,3 @@ async def _update(
             run.say(text)
     if left:
         run.mark_incomplete()
-
-
-@tags.command("list")
-@command
-async def list_tags(run: Run, output: OutputOptions) -> None:
-    """List the tags of the account."""
-    async with run.session() as session:
-        with run.bars() as start_bar:
-            tags = await session.tags.list(progress=start_bar("reading", "tags")).to_list()
-    output.print(TAGS, map(tag_row, tags), WIDTHS_OF_TAGS)
-
-
-@tags.command("create")
-@command
-async def create_tag(
-    run: Run,
-    output: OutputOptions,
-    name: str = Argument(metavar="NAME", help="Its name, at most 25 characters."),
-    description: str | None = Option(None, metavar="TEXT", help="At most 255 characters."),
-) -> None:
-    """Create a tag and show it."""
-    async with run.session() as session:
-        tag = await session.tags.create(name, description=description)
-    output.print(TAGS, [tag_row(tag)], WIDTHS_OF_TAGS)

@@ -1,21 +1,29 @@
 """`slashtag login`: ask for credentials, check and save them."""
 
 import sys
+from contextlib import suppress
+from dataclasses import replace
 
 import typer
 from typer import Option
 
-from ... import ConfigurationError, InvalidRequestError
-from ..._internal import strip_invisible
-from .. import service
+from ... import ConfigurationError, InvalidRequestError, parse_zone
+from ..._internal import Login, login_path, profiles, read_login, strip_invisible
 from ..run import Run, command
+from ..service import save
 
 
 @command
 async def login(
     run: Run,
     remove: bool = Option(False, "--remove", help="Remove the saved credentials."),
-    list_: bool = Option(False, "--list", help="Show the saved profiles and their services."),
+    list_: bool = Option(False, "--list", help="Show the saved profiles, their services and time zones."),
+    timezone: str | None = Option(
+        None,
+        metavar="ZONE",
+        help="Also save the time zone of the days of later commands; where credentials are saved already, "
+        "only this. Without a zone of its own a command takes SLASHTAG_TIMEZONE, then this one.",
+    ),
 ) -> None:
     """Save credentials for later commands.
 
@@ -24,25 +32,37 @@ async def login(
     terminal, they are read from it, one a line. Credentials in the environment take precedence.
     """
     profile = run.options.profile
-    if remove:
-        file = service.path(profile)
-        saved = file.exists()
-        file.unlink(missing_ok=True)
-        run.say(f"removed {file}" if saved else "no credentials were saved")
-    elif list_:
-        for name in service.profiles():
+    if timezone:
+        parse_zone(timezone)
+    if list_:
+        for name in profiles():
             try:
-                print(name or "(no name)", getattr(service.read(name), "base_url", ""), sep="\t")
-            except (ConfigurationError, OSError) as error:
+                saved = read_login(name)
+                columns = [saved.base_url, saved.timezone] if saved else []
+                print(name or "(no name)", *filter(None, columns), sep="\t")
+            except ConfigurationError as error:
                 run.warn(str(error), "not readable: ")
-    else:
-        file = service.path(profile)  # first: there may be no place for it
-        base_url = run.options.base_url or _ask("address of the service", is_secret=False)
-        credentials = service.Login(strip_invisible(base_url), _ask("apikey"), _ask("apisecret"))
-        async with run.session(credentials) as session:
-            await session.urls.page(pagesize=1)
-        service.save(credentials, profile)
-        run.say(f"the service accepts them; saved in {file}")
+        return
+    file = login_path(profile)  # first: there may be no place for it
+    if remove:
+        is_saved = file.exists()
+        file.unlink(missing_ok=True)
+        run.say(f"removed {file}" if is_saved else "no credentials were saved")
+        return
+    earlier = None
+    with suppress(ConfigurationError):  # what is damaged is replaced
+        earlier = read_login(profile)
+    if timezone is not None and earlier is not None:
+        save(replace(earlier, timezone=timezone), profile)
+        run.say(f"days are those of {timezone or 'UTC'}: saved in {file}, whose credentials stay as they are")
+        return
+    base_url = run.options.base_url or _ask("address of the service", is_secret=False)
+    credentials = Login(strip_invisible(base_url), _ask("apikey"), _ask("apisecret"))
+    async with run.session(credentials) as session:
+        await session.urls.page(pagesize=1)
+    credentials.timezone = timezone or (earlier.timezone if earlier is not None else "")
+    save(credentials, profile)
+    run.say(f"the service accepts them; saved in {file}")
 
 
 def _ask(what: str, *, is_secret: bool = True) -> str:

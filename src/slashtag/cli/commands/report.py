@@ -55,7 +55,7 @@ async def report(
     if found.uncountable or not found.stats.complete:
         run.mark_incomplete()
     run.report_cut(found.stats)
-    run.say(f"{found.start} to {found.end}: {many(found.total, 'click')}; {run.cost()}")
+    run.say(f"{found.start} to {found.end} ({found.zone}): {many(found.total, 'click')}; {run.cost()}")
     if found.unfinished:
         run.say(f"Not over yet: {found.unfinished}")
     for note in found.notes:

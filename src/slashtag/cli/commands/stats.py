@@ -1,12 +1,14 @@
 """`slashtag stats`: click statistics of any number of links over any span."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import typer
 from typer import Argument, Option
+from typer.core import TyperGroup
 
 from ... import (
     AllTime,
@@ -22,19 +24,69 @@ from ... import (
     UnknownTagError,
     Year,
 )
-from ..._internal import many
-from ..._shared_slashtags import Links, read_names_of_tags
+from ..._internal import did_you_mean, many
+from ..._shared_slashtags import ByTag, Links
 from ...export import hourly_clicks, names_of_tags
-from ...tables import Column, Table
-from ..output import OutputOptions, draw, labels, percent
+from ...tables import Column, Row, Table
+from ..comparison import Clicks, Comparison, Counted, sections_of
+from ..output import (
+    OutputOptions,
+    change,
+    draw,
+    percent,
+    told_change,
+    weekday,
+)
 from ..run import Run, command
-from ..selection import PeriodArguments, Selected, SelectionOptions
+from ..selection import (
+    COMPARE,
+    PeriodArguments,
+    ResolvedPeriod,
+    Selected,
+    SelectionOrAllOptions,
+    query_of,
+    report_overlap,
+)
 
-app = typer.Typer()
+#: Names of spans, one of which may be meant by a word that is none.
+SPANS = (
+    "today",
+    "yesterday",
+    "this-week",
+    "last-week",
+    "this-month",
+    "last-month",
+    "last-quarter",
+    "last-year",
+)
 
-COUNTS = Table((Column("dimension"), Column("label"), Column("clicks", "int")))
+
+class SpanGroup(TyperGroup):
+    """Commands of which `range` may be left out before days: `stats last-month`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names, or `range` where that is a span."""
+        if args and args[0] not in self.commands:
+            try:
+                DateRange.parse(args[0])
+            except InvalidRequestError:
+                question = did_you_mean(args[0], [*self.commands, *SPANS])
+                ctx.fail(f"no command and no days: {args[0]!r}{question}")
+            args = ["range", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=SpanGroup)
+
+COUNTS = Column("dimension"), Column("label"), Column("clicks", "int")
+COMPARED = Column("clicks_before", "int"), Column("change_percent", "float")
 #: What else than its maps statistics are shown by.
-MORE: dict[Any, set[str]] = {RangeStats: {"week", "month", "hour"}, PeriodStats: {"month"}, GeoStats: set()}
+MORE: dict[Any, set[str]] = {
+    RangeStats: {"weekday", "week", "month", "hour", "weekday-hour"},
+    PeriodStats: {"month"},
+    GeoStats: set(),
+}
+HOURLY = ("hour", "weekday-hour")
 
 
 @dataclass
@@ -45,39 +97,43 @@ class StatsOptions(OutputOptions):
         None,
         metavar="DIMENSION",
         help="Only one dimension, with every label: device, browser, platform, country, referrer; tag counts "
-        "every selected tag alone; of days also day, week (named by its Monday), month and hour, which takes "
-        "a request for each hour, of up to 32 days, and batch of links; of a year and of all time also "
-        "month, language and timezone; of a country state, city and postalcode.",
+        "every selected tag alone, and the links without one; of days also day, weekday, week (named by its "
+        "Monday), month, and hour or weekday-hour (hour of the week), which take a request for each hour, of "
+        "up to 32 days, and batch of links; of a year and of all time also month, language and timezone; of "
+        "a country state, city and postalcode.",
     )
+    compare: str | None = COMPARE
 
 
 @app.command("range")
 @command
 async def stats_range(
-    period: PeriodArguments, selection: SelectionOptions, run: Run, output: StatsOptions
+    period: PeriodArguments, selection: SelectionOrAllOptions, run: Run, output: StatsOptions
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
-    resolved = period.resolve(selection.timezone)
-    await _answer(resolved.so_far, resolved.text, selection, run, output)
+    resolved = period.resolve(selection.timezone, output.compare)
+    await _answer(resolved.so_far, resolved.text, selection, run, output, resolved)
 
 
 @app.command("year")
 @command
 async def stats_year(
-    selection: SelectionOptions,
+    selection: SelectionOrAllOptions,
     run: Run,
     output: StatsOptions,
     year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    text = PeriodArguments(f"{year}", None).resolve(selection.timezone).text
-    await _answer(Year(year), text, selection, run, output)
+    resolved = PeriodArguments(f"{year}", None).resolve(selection.timezone, output.compare)
+    await _answer(Year(year), resolved.text, selection, run, output, resolved)
 
 
 @app.command("alltime")
 @command
-async def stats_alltime(selection: SelectionOptions, run: Run, output: StatsOptions) -> None:
+async def stats_alltime(selection: SelectionOrAllOptions, run: Run, output: StatsOptions) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
+    if output.compare is not None:
+        raise InvalidRequestError("--compare goes with days: there is nothing before all time")
     await _answer(AllTime(), "all time", selection, run, output)
 
 
@@ -87,98 +143,220 @@ async def stats_country(
     *,
     country: str = Argument(metavar="CODE", help="2-letter ISO code, such as DE."),
     period: PeriodArguments,
-    selection: SelectionOptions,
+    selection: SelectionOrAllOptions,
     run: Run,
     output: StatsOptions,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    resolved = period.resolve(selection.timezone)
+    resolved = period.resolve(selection.timezone, output.compare)
     query = CountryGeo(country, *resolved.whole.bounds)
-    await _answer(query, f"{country.upper()}, {resolved.text}", selection, run, output)
+    await _answer(query, f"{query.iso_code}, {resolved.text}", selection, run, output, resolved)
 
 
 async def _answer(
-    query: Query[Statistics], text: str, selection: SelectionOptions, run: Run, output: StatsOptions
+    query: Query[Statistics],
+    text: str,
+    selection: SelectionOrAllOptions,
+    run: Run,
+    output: StatsOptions,
+    resolved: ResolvedPeriod | None = None,
 ) -> None:
-    """Request the statistics, print them and what they cost."""
+    """Request the statistics, and those they are compared with; print them and what they cost."""
     by, timezone = output.by, selection.timezone
     if by == "tag":
-        selection.require_tags(run)
+        selection.require_tags()
     async with run.session() as session:
+        queries = [query]
+        if resolved is not None and output.compare is not None:
+            queries.append(_query_before(session, query, resolved, timezone))
         # Refuse an impossible query before anything is sent.
-        empty = await session.stats.collect(query, keys=(), timezone=timezone)
+        try:
+            empty = await session.stats.collect(query, keys=(), timezone=timezone)
+        except InvalidRequestError as error:
+            if isinstance(query, Year):
+                error.add_note(f"`slashtag stats range {query.year}` counts its days in this zone")
+            raise
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
         if by is not None and by not in known:
             raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
-        if by == "hour" and isinstance(query, DateRange):
-            await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
+        for each in queries:
+            await session.stats.collect(each, keys=(), timezone=timezone)
+            if by in HOURLY and isinstance(each, DateRange):
+                await hourly_clicks(session, *each.bounds, keys=(), timezone=timezone)
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
             selected = await selection.resolve(run, session, progress)
-            of: dict[str, Any] = {"timezone": timezone, "keys": selected.keys, "tags": selected.tags}
+            of: dict[str, Any] = {"keys": selected.keys, "tags": selected.tags}
+            by_tag, links = None, Links()
             if by == "tag":
-                if selected.tags is None:
-                    names, unnamed = await read_names_of_tags(session)
-                    of["tags"] = names.values()
-                    if unnamed:
-                        run.warn(f"{many(unnamed, 'tag')} whose name cannot be read", "left out: ")
+                by_tag = await ByTag.read(session, selected.tags, progress)
+                links = by_tag.links
+                if by_tag.unnamed:
+                    run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
             elif selected == Selected():
                 links = await Links.read(session, progress=progress)
                 of["keys"] = links.keys
-                for link in links.uncountable:
-                    run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
+            for link in links.uncountable:
+                run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
             progress = start_bar("counting", "tags" if by == "tag" else "requests")
+            counted: list[Counted] = []
             try:
-                stats, counts = await _count(session, query, by, empty, **of, progress=progress)
+                for each in queries:
+                    if by_tag is not None:
+                        stats, clicks, too_many = await by_tag.count(
+                            session, each, timezone=timezone, progress=progress
+                        )
+                        report_overlap(run, too_many)
+                        counted.append(Counted(stats, clicks))
+                    else:
+                        counted.append(
+                            await _count(session, each, by, **of, timezone=timezone, progress=progress)
+                        )
             except UnknownTagError:
                 # Says which it is, and whether one has a name like it.
                 await names_of_tags(session, selection.tag or ())
                 raise
-    _show(stats, by, counts, output)
-    for caveat in _caveats(stats, by):
+    now, comparison = counted[0], None
+    if resolved is not None and output.compare is not None:
+        comparison = Comparison(counted[1], resolved, query)
+    _show(now, by, output, comparison, resolved)
+    for stats, _ in counted:
+        for caveat in _caveats(stats, by):
+            run.say(caveat)
+        shows_days = isinstance(stats, RangeStats) and by in (None, "day", "weekday", "week", "month")
+        if not stats.reconciles or (shows_days and not stats.complete):
+            run.mark_incomplete()
+        run.report_cut(stats, by)
+    for caveat in comparison.caveats(by) if comparison is not None else ():
         run.say(caveat)
-    shows_days = isinstance(stats, RangeStats) and by in (None, "day", "week", "month")
-    if not stats.reconciles or (shows_days and not stats.complete):
-        run.mark_incomplete()
-    run.report_cut(stats, by)
-    run.say(f"{text}: {many(stats.total, 'click')}; {run.cost()}")
+    total, against = now.stats.total, ""
+    if comparison is not None:
+        before = comparison.before.stats.total
+        changed = f", {told_change(total, before)} %" * bool(before)
+        against = f", compared with {comparison.text}: {many(before, 'click')}{changed}"
+    run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {run.cost()}")
 
 
-async def _count(
-    session: AsyncSession,
-    query: Query[Statistics],
+def _query_before(
+    session: AsyncSession, query: Query[Statistics], resolved: ResolvedPeriod, timezone: str | None
+) -> Query[Statistics]:
+    """Return what a query is compared with; of a country by whole days."""
+    if isinstance(query, CountryGeo):
+        first, last = (
+            bound.date() if isinstance(bound, datetime) else bound for bound in resolved.before.bounds
+        )
+        return CountryGeo(query.iso_code, first, last)
+    return query_of(session, resolved.before, timezone) if isinstance(query, Year) else resolved.before
+
+
+async def _count(session: AsyncSession, query: Query[Statistics], by: str | None, **of: Any) -> Counted:
+    """Return statistics, and the clicks of the hours, where these are asked for."""
+    if by not in HOURLY or not isinstance(query, DateRange):
+        return Counted(await session.stats.collect(query, **of))
+    hours = await hourly_clicks(session, *query.bounds, **of)
+    counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
+    if by == "weekday-hour":
+        of_week = Counter[tuple[int, str]]()
+        for hour, clicks in hours.items():
+            of_week[hour.weekday(), f"{weekday(hour)} {hour:%H}:00"] += clicks
+        counts = {label: of_week[n, label] for n, label in sorted(of_week)}
+    days_of = dict.fromkeys(sorted({hour.date() for hour in hours}), 0)
+    return Counted(RangeStats(total_clicks=sum(hours.values()), clicks=days_of), counts)
+
+
+def _show(
+    now: Counted,
     by: str | None,
-    empty: Statistics,
-    **of: Any,
-) -> tuple[Statistics, dict[str, int]]:
-    """Return statistics, and the clicks of the labels of one dimension."""
-    if by == "tag":
-        by_tag = await session.stats.collect_each(query, **of).to_dict()
-        most_first = sorted(by_tag, key=lambda name: (-by_tag[name].total, name))
-        return empty.merge(by_tag.values()), {name: by_tag[name].total for name in most_first}
-    if by == "hour" and isinstance(query, DateRange):
-        hours = await hourly_clicks(session, *query.bounds, **of)
-        counts = {hour.isoformat(timespec="minutes"): clicks for hour, clicks in hours.items()}
-        return RangeStats(total_clicks=sum(hours.values())), counts
-    stats = await session.stats.collect(query, **of)
-    return stats, labels(stats, by)
-
-
-def _show(stats: Statistics, by: str | None, counts: dict[str, int], output: StatsOptions) -> None:
+    output: StatsOptions,
+    comparison: Comparison | None,
+    resolved: ResolvedPeriod | None,
+) -> None:
     """Print statistics, or with `by` the clicks of its labels."""
+    stats, before = now.stats, None if comparison is None else comparison.before.stats
+    sections = sections_of(now, by, comparison, resolved, is_drawn=output.form == "table")
+    total: Clicks = (stats.total, None if before is None else before.total)
+    # Of how many days a weekday, or an hour of it, has the clicks.
+    of_days = Counter(map(weekday, stats.clicks)) if isinstance(stats, RangeStats) else Counter[str]()
+
+    def per_day(label: str, clicks: int) -> float:
+        return round(clicks / of_days[label.partition(" ")[0]], 1)
+
+    def compared(clicks: int, earlier: int | None) -> Row:
+        return () if comparison is None else (earlier, change(clicks, earlier))
+
+    has_days = by in ("weekday", "weekday-hour")
     if output.form == "table":
-        draw(stats, None if by is None else counts)
-    elif by is None:
-        totals = {"total": stats.total}
-        if isinstance(stats, PeriodStats):
-            totals |= {"unique": stats.clicks_unique, "repeated": stats.clicks_repeated}
-        output.print(COUNTS, [*((name, "", clicks) for name, clicks in totals.items()), *stats.rows()])
-    else:
-        is_date = by in ("day", "week")
-        first = Column(by, "date" if is_date else "text")
-        table = Table((first, Column("clicks", "int"), Column("percent", "float")))
-        rows = ((label, n, percent(n, stats.total)) for label, n in counts.items())
-        output.print(table, ((date.fromisoformat(row[0]), *row[1:]) for row in rows) if is_date else rows)
+        _draw(stats, {**sections, "total": {"": total}}, per_day if has_days else None, comparison)
+        return
+    columns = COMPARED if comparison is not None else ()
+    if by is None:
+        totals: dict[str, Clicks] = {"total": total}
+        for name in ("unique", "repeated") if isinstance(stats, PeriodStats) else ():
+            totals[name] = getattr(stats, f"clicks_{name}"), getattr(before, f"clicks_{name}", None)
+        of_all = {name: {"": clicks} for name, clicks in totals.items()} | sections
+        output.print(
+            Table((*COUNTS, *columns)),
+            (
+                (dimension, label, clicks, *compared(clicks, earlier))
+                for dimension, of in of_all.items()
+                for label, (clicks, earlier) in of.items()
+            ),
+        )
+        return
+    is_date = by in ("day", "week")
+    first = Column(by.replace("-", "_"), "date" if is_date else "text"), Column("clicks", "int")
+    days = (Column("clicks_per_day", "float"),) * has_days
+    output.print(
+        Table((*first, Column("percent", "float"), *days, *columns)),
+        (
+            (
+                date.fromisoformat(label) if is_date else label,
+                clicks,
+                percent(clicks, stats.total),
+                *((per_day(label, clicks),) if has_days else ()),
+                *compared(clicks, earlier),
+            )
+            for label, (clicks, earlier) in sections[by].items()
+        ),
+    )
+
+
+def _draw(
+    stats: Statistics,
+    clicks: Mapping[str, Mapping[str, Clicks]],
+    per_day: Callable[[str, int], float] | None,
+    comparison: Comparison | None,
+) -> None:
+    """Draw the clicks of all dimensions, and in further columns those a day and before."""
+
+    def told_per_day(dimension: str, labels: Iterable[str]) -> str:
+        # Each label has a line of its own, and the total has none.
+        return "".join(
+            f"{per_day(label, clicks[dimension][label][0]):,}" for label in labels if label and per_day
+        )
+
+    def added(dimension: str, labels: Iterable[str]) -> Clicks:
+        found = [clicks[dimension][label] for label in labels]
+        earlier = [n for _, n in found if n is not None]
+        return sum(n for n, _ in found), sum(earlier) if len(earlier) == len(found) else None
+
+    def told_before(dimension: str, labels: Iterable[str]) -> str:
+        earlier = added(dimension, labels)[1]
+        return "" if earlier is None else f"{earlier:,}"
+
+    def told_by_how_much(dimension: str, labels: Iterable[str]) -> str:
+        return told_change(*added(dimension, labels))
+
+    more: dict[str, Callable[[str, Iterable[str]], str]] = {}
+    if per_day is not None:
+        more["a day"] = told_per_day
+    if comparison is not None:
+        more |= {"before": told_before, "change %": told_by_how_much}
+    draw(
+        stats,
+        {name: {label: n for label, (n, _) in of.items()} for name, of in clicks.items() if name != "total"},
+        more,
+    )
 
 
 def _caveats(stats: Statistics, by: str | None) -> Iterator[str]:

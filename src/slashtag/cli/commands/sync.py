@@ -2,7 +2,6 @@
 
 import logging
 import sys
-from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
@@ -11,7 +10,7 @@ from typing import Any
 
 from typer import Argument, Option
 
-from ... import ConfigurationError
+from ... import ConfigurationError, parse_zone
 from ..run import MAX_FAILURES, Run, command
 from ..selection import TIMEZONE
 from ..service import find_credentials
@@ -64,7 +63,7 @@ def sync(
         monitor = loading.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
         run.follow(lambda: monitor.metrics)
         source = loading.slashtag_source(
-            **asdict(credentials),
+            **credentials.arguments,
             since=since.date(),
             lookback=lookback,
             timezone=timezone or "+00:00",
@@ -79,7 +78,9 @@ def sync(
     # DuckDB needs another name than that of the file.
     is_duckdb = destination in (None, "duckdb")
     schema = f", schema {name}" if is_duckdb and name != (dataset or "slashtag") else ""
-    run.say(f"{rows} to {target or destination}{schema}; {run.cost()}")
+    run.say(
+        f"{rows} to {target or destination}{schema}; days are those of {parse_zone(timezone)}; {run.cost()}"
+    )
 
 
 def _imported() -> Any:

@@ -1,0 +1,44 @@
+"""Codes of countries (ISO 3166-1 alpha-2, and XK as the Unicode CLDR has it), and what is meant by others."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from .._errors import InvalidRequestError
+
+#: Codes that people and other standards use, and those of former countries.
+_MEANT = {
+    "UK": "GB",
+    "EL": "GR",
+    "EN": "GB",
+    "SF": "FI",
+    "FX": "FR",
+    "DD": "DE",
+    "SU": "RU",
+    "BU": "MM",
+    "TP": "TL",
+    "ZR": "CD",
+    "YU": "RS",
+    "JA": "JP",
+    "KO": "KR",
+    "USA": "US",
+    "UAE": "AE",
+    "ENGLAND": "GB",
+}
+
+
+@cache
+def countries() -> Mapping[str, str]:
+    """Return the names of countries by their code."""
+    text = files("slashtag._core").joinpath("countries.txt").read_text("utf-8")
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def check_country(code: object) -> str:
+    """Return the code of a country in upper case; raises InvalidRequestError for what is none."""
+    given = code.strip().upper() if isinstance(code, str) else ""
+    if given in countries() and given == str(code).upper():
+        return given
+    meant = _MEANT.get(given) or next((c for c, name in countries().items() if name.upper() == given), given)
+    question = f": did you mean {meant!r}, {countries()[meant]}?" if meant in countries() else ""
+    raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, not {code!r}{question}")

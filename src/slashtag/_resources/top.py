@@ -1,0 +1,171 @@
+"""The links with most clicks, found with few requests.
+
+The service counts any 100 links in one request. Groups of links are counted together; the groups with most
+clicks are halved until the first places are all held by single links: no link has more clicks than its group.
+Where many places are asked for, a table of all links takes fewer requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from heapq import nlargest
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from .._core.batches import MAX_KEYS, Key, Keys, check_slashtag
+from .._core.queries import DateRange, Query
+from .._core.windows import Zone, parse_zone
+from .._errors import InvalidRequestError
+from .._summed_statistics import Statistics
+
+R = TypeVar("R", bound=Statistics)
+#: Most clicks; most clicks more, or fewer, than in another span.
+RankedBy = Literal["clicks", "growth", "decline"]
+#: From one place in so many links on all are counted. Measured: with fewer places that takes more requests.
+FEW_LINKS = 20
+CountTogether = Callable[[Sequence[str]], Awaitable[int]]
+
+log = logging.getLogger("slashtag")
+
+
+class Counting(Protocol):
+    """What counts clicks: `session.stats`."""
+
+    @property
+    def collect(self) -> Callable[..., Awaitable[Any]]:
+        """Count links together."""
+        ...
+
+    @property
+    def collect_each(self) -> Callable[..., Any]:
+        """Count links one by one."""
+        ...
+
+
+class Place(NamedTuple):
+    """One of the first links: its clicks in the span it is ranked by, and in the other one."""
+
+    slashtag: str
+    clicks: int
+    others: int
+
+
+class Ranking(NamedTuple, Generic[R]):
+    """The clicks of all links, those of the first ones before and now, and their statistics."""
+
+    total: int
+    places: list[Place]
+    stats: dict[str, R]
+
+
+async def rank(
+    stats: Counting,
+    query: Query[R],
+    n: int,
+    *,
+    keys: Keys,
+    before: Query[R] | None = None,
+    by: RankedBy = "clicks",
+    timezone: Zone = None,
+    step: Callable[..., object] = lambda *_: None,
+) -> Ranking[R]:
+    """Return the first `n` links; with `before` also their clicks then. `step` is called after each request.
+
+    Links of equal clicks come in any order. Raises what `collect` raises (Statistics: common selector).
+    """
+    zone, at = parse_zone(timezone), datetime.now(UTC)
+    # Once: today must not move at midnight.
+    query = query.resolve(None if timezone is None else zone, at)
+    by_slashtag = await _by_slashtag(keys)
+    found: dict[str, R] = {}
+    # Clicks of every link, where that takes fewer requests.
+    tables: dict[Query[Any], dict[str, Any]] = {}
+    slashtags = list(by_slashtag)
+
+    def keys_of(slashtags: Sequence[str]) -> list[Key]:
+        return [key for slashtag in slashtags for key in by_slashtag[slashtag]]
+
+    async def count(query: Query[R], slashtags: Sequence[str]) -> int:
+        if query in tables:
+            parts = [tables[query][slashtag] for slashtag in slashtags]
+        else:
+            parts = [await stats.collect(query, keys=keys_of(slashtags), timezone=timezone)]
+            step()
+        if len(slashtags) == 1 and query is not before:
+            found[slashtags[0]] = parts[0]
+        return sum(part.total for part in parts)
+
+    async def count_before(slashtags: Sequence[str]) -> int:
+        return 0 if before is None else await count(before, slashtags)
+
+    span = query.span(zone)
+    is_over = span is not None and span[1] < at.astimezone(zone).date()
+    for each in (query, before) if n * FEW_LINKS >= len(slashtags) and is_over else ():
+        if isinstance(each, DateRange):
+            results = stats.collect_each(each, keys=keys_of(slashtags), timezone=timezone, progress=step)
+            tables[each] = await results.to_dict()
+    # No link has lost more clicks than it had in the span before.
+    now_and_before: tuple[CountTogether, CountTogether] = partial(count, query), count_before
+    first, others = now_and_before[::-1] if by == "decline" else now_and_before
+    total, places = await first_places(first, others, slashtags, n, by_change=by != "clicks")
+    if by == "decline":
+        total, places = await count(query, slashtags), [Place(key, b, a) for key, a, b in places]
+    return Ranking(total, places, {place.slashtag: found[place.slashtag] for place in places})
+
+
+async def _by_slashtag(keys: Keys) -> dict[str, list[Key]]:
+    """Return the links of each slashtag, or it itself, those with most hits first."""
+    found: dict[str, list[Key]] = {}
+    if isinstance(keys, str | bytes):
+        raise TypeError("pass keys=[...], not a single slashtag")
+    for key in [key async for key in keys] if isinstance(keys, AsyncIterable) else keys:
+        try:
+            found.setdefault(check_slashtag(key), []).append(key)
+        except InvalidRequestError as error:
+            if isinstance(key, str):
+                raise
+            log.warning("a link is left out, as its statistics cannot be requested: %s", error)
+
+    def hits(slashtag: str) -> int:
+        return sum(getattr(link, "hits", None) or 0 for link in found[slashtag])
+
+    return {slashtag: found[slashtag] for slashtag in sorted(found, key=hits, reverse=True)}
+
+
+async def first_places(
+    count: CountTogether, count_others: CountTogether, keys: Sequence[str], limit: int, *, by_change: bool
+) -> tuple[int, list[Place]]:
+    """Return the clicks of all links and at most `limit` with most clicks, or with most more than others.
+
+    `count` counts the clicks of some slashtags in one span, `count_others` those in another one. The order of
+    `keys` decides only how many requests it takes: few if links with many clicks are adjacent. Links of
+    equal clicks come in any order, the same in every run. Raises what counting raises.
+    """
+    parts = [tuple(keys[n : n + MAX_KEYS]) for n in range(0, len(keys), MAX_KEYS)]
+    # The highest rank that one of a group can have: their clicks together, but of a single link its rank.
+    bounds = dict(zip(parts, await asyncio.gather(*map(count, parts)), strict=True))
+    total, places = sum(bounds.values()), dict[tuple[str, ...], Place]()
+
+    async def refined(group: tuple[str, ...]) -> dict[tuple[str, ...], int]:
+        """Return the bounds of the two halves of a group, or the rank of a single link."""
+        if len(group) == 1:
+            # Counted anew, as new clicks may have come between two requests.
+            clicks, others = await asyncio.gather(count(group), count_others(group))
+            places[group] = Place(group[0], clicks, others)
+            return {group: clicks - others if by_change else clicks}
+        middle = len(group) // 2
+        clicks = await count(group[:middle])
+        return {group[:middle]: clicks, group[middle:]: max(0, bounds[group] - clicks)}
+
+    while True:
+        best = nlargest(limit, bounds, key=lambda group: (bounds[group], group in places))
+        best = [group for group in best if bounds[group] > 0]
+        unsettled = [group for group in best if group not in places]
+        if not unsettled:
+            return total, [places[group] for group in best]
+        for group, finer in zip(unsettled, await asyncio.gather(*map(refined, unsettled)), strict=True):
+            del bounds[group]
+            bounds |= finer

@@ -1,0 +1,81 @@
+"""The links with most clicks: compared with every link counted alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import AsyncSession, DateRange, InvalidRequestError, Year
+from slashtag._resources.top import MAX_KEYS, first_places
+from slashtag.sandbox import Sandbox
+
+ACCOUNT = {"urls": 700, "clicks": 9_000}
+
+
+@pytest.mark.unmeasured
+@given(st.data(), st.integers(1, 12), st.booleans())
+async def test_no_order_changes_the_first_places(data: st.DataObject, limit: int, growth: bool) -> None:
+    size = data.draw(st.integers(0, 3 * MAX_KEYS))
+    numbers = st.lists(st.integers(0, 9), min_size=size, max_size=size)
+    keys = list(map(str, range(size)))
+    clicks, before = (dict(zip(keys, data.draw(numbers), strict=True)) for _ in range(2))
+
+    async def count(keys: Sequence[str]) -> int:
+        assert 1 <= len(keys) <= MAX_KEYS
+        return sum(clicks[key] for key in keys)
+
+    async def count_before(keys: Sequence[str]) -> int:
+        return sum(before[key] for key in keys)
+
+    total, places = await first_places(count, count_before, keys, limit, by_change=growth)
+    rank = {key: clicks[key] - (before[key] if growth else 0) for key in clicks}
+    assert [rank[place.slashtag] for place in places] == [
+        n for n in sorted(rank.values(), reverse=True) if n > 0
+    ][:limit]
+    assert all(
+        (place.clicks, place.others) == (clicks[place.slashtag], before[place.slashtag]) for place in places
+    )
+    assert total == sum(clicks.values())
+
+
+@pytest.mark.parametrize("n", [1, 5, 60, 700])
+@pytest.mark.parametrize("year", [True, False])
+async def test_the_first_places_are_those_of_links_counted_one_by_one(
+    session: AsyncSession, box: Sandbox, n: int, year: bool
+) -> None:
+    top = await session.stats.top(
+        Year(2024) if year else DateRange("2024-01-01", "2024-03-31"), n, keys=session.urls.list()
+    )
+    true = box.truth.per_key("2024-01-01", "2024-12-31" if year else "2024-03-31")
+    counts = sorted((each.total_clicks for each in true.values() if each.total_clicks), reverse=True)
+    assert [stats.total for stats in top.values()] == counts[:n]
+    for slashtag, stats in top.items():
+        assert (stats.total, stats.country) == (true[slashtag].total_clicks, true[slashtag].country)
+    if n == 1:
+        assert len(box.requests) < 80
+
+
+async def test_few_places_of_a_span_that_is_not_over_are_counted(session: AsyncSession, box: Sandbox) -> None:
+    keys = [url.slashtag for url in box.truth.urls()][:120]
+    true = box.truth.range("2020-01-01", "2030-01-01", keys=keys).total_clicks
+    assert (
+        sum(
+            stats.total for stats in (await session.stats.top(DateRange.last(9_999), 120, keys=keys)).values()
+        )
+        == true
+    )
+
+
+async def test_wrong_arguments_are_refused_before_anything_is_sent(
+    session: AsyncSession, box: Sandbox
+) -> None:
+    for n, keys in ((0, ["a"]), (True, ["a"]), (1, ["a,b"]), (1, [""])):
+        with pytest.raises(InvalidRequestError):
+            await session.stats.top(Year(2024), n, keys=keys)
+    with pytest.raises(TypeError):
+        await session.stats.top(Year(2024), keys="spring")
+    assert await session.stats.top(Year(2024), keys=()) == {}
+    assert box.requests == []

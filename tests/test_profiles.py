@@ -1,0 +1,131 @@
+"""Saved logins from Python: which one a session uses, and that none is shown."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import pytest
+
+from slashtag import AsyncSession, ConfigurationError
+from slashtag._profiles import Login, login_path
+from slashtag.cli.service import save
+from slashtag.sandbox import Sandbox
+
+NAMES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "SLASHTAG_PROFILE")
+#: Of each place that has credentials: address, apikey and apisecret.
+PLACES = {
+    place: (f"http://127.0.0.1:{n}", f"key-of-the-{place}-0123456789"[:30], f"secret-{place}-01"[:20])
+    for n, place in enumerate(("arguments", "environment", "shop", "default"), 8001)
+}
+
+
+@pytest.fixture(autouse=True)
+def saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Save a login without a name and one named shop; the environment has nothing."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    save(Login(*PLACES["default"]))
+    save(Login(*PLACES["shop"]), "shop")
+
+
+def used(session: AsyncSession) -> str:
+    """The place that a session has its address and both credentials from."""
+    credentials = session._transport.credentials
+    found = (session.base_url.removesuffix("/api/v1/"), credentials.apikey, credentials.apisecret)
+    return next(place for place, values in PLACES.items() if values == found)
+
+
+@pytest.mark.parametrize("named_by", ["nothing", "argument", "environment"])
+@pytest.mark.parametrize("environment", [True, False])
+@pytest.mark.parametrize("arguments", [True, False])
+def test_a_named_profile_wins_then_arguments_then_the_environment_then_the_login_without_a_name(
+    monkeypatch: pytest.MonkeyPatch, arguments: bool, environment: bool, named_by: str
+) -> None:
+    if environment:
+        for name, value in zip(NAMES, PLACES["environment"], strict=False):
+            monkeypatch.setenv(name, value)
+    if named_by == "environment":
+        monkeypatch.setenv("SLASHTAG_PROFILE", "shop")
+    base_url, apikey, apisecret = PLACES["arguments"] if arguments else (None, None, None)
+    profile = "shop" if named_by == "argument" else None
+
+    def make() -> AsyncSession:
+        return AsyncSession(base_url, apikey=apikey, apisecret=apisecret, profile=profile)
+
+    if arguments and profile:
+        with pytest.raises(ConfigurationError, match="not both"):
+            make()
+        return
+    expected = "environment" if environment else "default"
+    assert used(make()) == ("arguments" if arguments else "shop" if named_by != "nothing" else expected)
+
+
+@pytest.mark.parametrize("name", ["SLASHTAG_APIKEY", "SLASHTAG_APISECRET"])
+def test_a_key_is_never_combined_with_the_secret_of_another_place(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "k" * 20)
+    with pytest.raises(ConfigurationError):
+        AsyncSession("http://127.0.0.1:8004")
+    with pytest.raises(ConfigurationError):
+        AsyncSession("http://127.0.0.1:8004", **{name.partition("_")[2].lower(): "k" * 20})
+
+
+@pytest.mark.parametrize("profile", [None, "shop"])
+def test_saved_credentials_are_for_their_service_only(
+    monkeypatch: pytest.MonkeyPatch, profile: str | None
+) -> None:
+    place = profile or "default"
+    assert used(AsyncSession(f"{PLACES[place][0]}/api/v1/", profile=profile)) == place
+    with pytest.raises(ConfigurationError, match="not sent elsewhere"):
+        AsyncSession("http://127.0.0.1:9", profile=profile)
+    monkeypatch.setenv("SLASHTAG_BASE_URL", "http://127.0.0.1:9")
+    if profile is None:
+        with pytest.raises(ConfigurationError, match="not sent elsewhere"):
+            AsyncSession()
+    else:
+        assert used(AsyncSession(profile=profile)) == "shop"
+
+
+@pytest.mark.parametrize("profile", ["shopp", "default", "../shop", 5, "credentials"])
+def test_a_profile_that_does_not_exist_is_told_with_those_that_do(profile: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        AsyncSession(profile=profile)
+    assert "shop" in str(raised.value) or "named by" in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"version": 9}'])
+def test_no_variable_of_a_traceback_shows_what_is_saved(content: bytes) -> None:
+    file = login_path("shop")
+    file.write_bytes(content + file.read_bytes())
+    with pytest.raises(ConfigurationError) as raised:
+        AsyncSession(profile="shop", proxy="http://user:password-of-proxy@proxy.example")
+    with pytest.raises(ConfigurationError) as refused:
+        AsyncSession(profile="nobody", timeout=1)
+    with pytest.raises(ConfigurationError) as wrong:
+        AsyncSession(timeout=-1)
+    for error in (raised.value, refused.value, wrong.value):
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        ours = [frame.f_locals for frame in frames if frame.f_globals["__name__"].startswith("slashtag.")]
+        values = [{name: value for name, value in each.items() if name != "self"} for each in ours]
+        # A session that is not made yet has no text.
+        values += [each.pop("options") for each in values if "options" in each]
+        values = [{name: value for name, value in each.items() if name != "self"} for each in values]
+        shown = f"{values!r} {error!r} {error.__cause__!r} {error.__context__!r}"
+        secrets = [text for _, *pair in PLACES.values() for text in pair]
+        assert not [text for text in [*secrets, "password-of-proxy"] if text in shown]
+
+
+def test_a_session_of_a_profile_shows_no_credential() -> None:
+    session = AsyncSession(profile="shop")
+    shown = f"{session!r} {vars(session)!r} {Login(*PLACES['shop'])!r}"
+    assert not [text for text in PLACES["shop"][1:] if text in shown]
+
+
+async def test_a_session_works_with_what_is_saved() -> None:
+    async with Sandbox(urls=3, clicks=0) as box:
+        save(Login(box.base_url, box.apikey, box.apisecret), "box")
+        async with AsyncSession(profile="box") as session:
+            assert len(await session.urls.list().to_list()) == 3
