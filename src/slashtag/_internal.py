@@ -31,7 +31,7 @@ from ._records import ShortUrl
 from ._resources.listing import Listing
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
-from ._sending.sender import MOST_BEHIND as MOST_BEHIND
+from ._sending.metrics import MOST_BEHIND as MOST_BEHIND
 from ._session import AsyncSession
 from ._summed_statistics import days as days
 from ._summed_statistics import many as many

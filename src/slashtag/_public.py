@@ -48,7 +48,7 @@ from ._resources.tags import Tags as Tags
 from ._resources.urls import Change as Change
 from ._resources.urls import Outcome as Outcome
 from ._resources.urls import Urls as Urls
-from ._sending.sender import Metrics as Metrics
+from ._sending.metrics import Metrics as Metrics
 from ._session import AsyncSession as AsyncSession
 from ._summed_statistics import GeoStats as GeoStats
 from ._summed_statistics import PeriodStats as PeriodStats

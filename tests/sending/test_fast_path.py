@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from aiohttp.client_proto import ResponseHandler
 
+import slashtag
 from slashtag import AsyncSession, OutcomeUnknownError, RetryPolicy, TransportError, UnexpectedResponseError
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
@@ -239,7 +240,7 @@ async def test_both_ways_send_the_same() -> None:
         "apisecret": "wiresecret_0123",
         "accept": "application/json",
         "accept-encoding": question.headers["accept-encoding"],
-        "user-agent": aiohttp.http.SERVER_SOFTWARE,
+        "user-agent": f"slashtag/{slashtag.__version__}",
     }
     assert "gzip" in question.headers["accept-encoding"]
     assert question.headers == common
