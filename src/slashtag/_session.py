@@ -246,7 +246,8 @@ class AsyncSession:
         except msgspec.ValidationError as error:
             shown = self._transport.scrubber.adding(call.secrets).text(str(error))
             text = f"the answer is not of the type that `returns` names: {shown}"
-        # Raised outside the handler: the data is not part of the error.
+        # Raised outside the handler, whose error has the data. A traceback would show it.
+        del answer
         raise UnexpectedResponseError(text, status=200, method=call.method, path=call.path, repeatable=False)
 
     def with_options(

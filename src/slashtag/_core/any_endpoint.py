@@ -113,9 +113,10 @@ def path_problem(path: object) -> str:
         if any(category(c) in ("Cc", "Zl", "Zp") for c in text) or "\\" in read:
             return "the path must not have a backslash or a control character, encoded or not"
         # A blank or a semicolon hides dots from some servers; Windows drops dots and blanks at an end.
-        parts = [part.partition(";")[0].strip() for part in read.split("/")]
-        if any(part and not part.strip(".") for part in parts):
-            return "the path must not have a part of dots, encoded or not: it would leave the base address"
+        parts = read.split("/")
+        names = [part.partition(";")[0].strip().strip(".") for part in parts]
+        if not parts[0] or any(part and not name for part, name in zip(parts, names, strict=True)):
+            return "the path must not have a part of dots or blanks, encoded or not, nor begin with a slash"
         text, before = unquote(text, errors="surrogateescape"), text
         if text == before:
             break
@@ -133,7 +134,7 @@ def _pairs(params: Params) -> Iterable[tuple[str, str]]:
     for name, value in params.items():
         if not isinstance(name, str) or not name:
             raise TypeError("a name of params must be a str, not empty")
-        is_many = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+        is_many = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
         for each in cast("Iterable[Param]", value) if is_many else (value,):
             if isinstance(each, bool):
                 yield name, "true" if each else "false"

@@ -256,6 +256,7 @@ def parse(
     # Raised outside the handler: its context, the decoding error, would keep the body.
     failure = _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
     failure.method, failure.path = call.method, call.path
+    del headers, body  # which may echo a secret, and which a traceback would show
     raise failure
 
 

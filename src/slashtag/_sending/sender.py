@@ -156,6 +156,7 @@ class Sender:
                 scrubber, report = self.transport.scrubber, self._report_unreadable
                 data = parse(call, status, headers, body, scrubber, time(), report)
             except SlashtagError as error:
+                headers, body = {}, b""  # which may echo a secret, and which a traceback would show
                 self._failed(call, state, ticket, error, began, loop.time())
                 if is_in_doubt(call, ticket):
                     await self._settle(state)
