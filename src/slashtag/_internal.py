@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from ._core.any_endpoint import METHODS as METHODS
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress

@@ -50,7 +50,8 @@ def any_call(
         pairs = list(_pairs(params or {}))
         # The service's names of members; bytes are kept, to be refused.
         value = msgspec.to_builtins(json, builtin_types=(bytes, bytearray), str_keys=True)
-        body = None if json is None else msgspec.json.encode(_checked(value, secrets))
+        _check(value, secrets)
+        body = None if json is None else msgspec.json.encode(value)
         for text in (text for pair in pairs for text in pair):
             text.encode()
     except UnicodeEncodeError:
@@ -135,7 +136,7 @@ def _pairs(params: Params) -> Iterable[tuple[str, str]]:
         if not isinstance(name, str) or not name:
             raise TypeError("a name of params must be a str, not empty")
         is_many = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
-        for each in cast("Iterable[Param]", value) if is_many else (value,):
+        for each in cast("Iterable[Param]", value if is_many else (value,)):
             if isinstance(each, bool):
                 yield name, "true" if each else "false"
             elif isinstance(each, str | int) or (isinstance(each, float) and isfinite(each)):
@@ -144,21 +145,20 @@ def _pairs(params: Params) -> Iterable[tuple[str, str]]:
                 raise TypeError(f"{name} of params must be text, a finite number, True, False or None")
 
 
-def _checked(value: object, secrets: set[str], name: str = "") -> object:
-    """Return JSON, and add the texts that no error may show; raises TypeError and ValueError.
+def _check(value: object, secrets: set[str], name: str = "") -> None:
+    """Check JSON, and add the texts that no error may show; raises TypeError and ValueError.
 
     msgspec writes NaN as null, and bytes in base64: another value than was meant.
     """
     if isinstance(value, dict):
         for key, each in cast("dict[str, object]", value).items():
-            _checked(each, secrets, key if is_secret(key) or not name else name)
+            _check(each, secrets, key if is_secret(key) or not name else name)
     elif isinstance(value, list):
         for each in cast("list[object]", value):
-            _checked(each, secrets, name)
+            _check(each, secrets, name)
     elif isinstance(value, bytes | bytearray):
         raise TypeError("json has bytes: give a str")
     elif isinstance(value, float) and not isfinite(value):
         raise ValueError("json has a number that is not finite, which JSON lacks")
     elif isinstance(value, str) and is_secret(name):
         secrets.add(value)
-    return value
