@@ -608,6 +608,9 @@ async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
     assert (answer["method"], answer["path"], answer["status"], answer["bytes"]) == ("GET", "urls", 200, size)
     (retry,) = (record for record in records if "attempt" in record)
     assert (retry["error"], retry["attempt"], retry["seconds"] > 0) == ("ServerError", 1, True)
+    failed = [record for record in records if "duration" in record]
+    assert [record.get("status") for record in failed] == [500, 429, 200, 404]
+    assert all(0 < record["duration"] < 60 for record in failed)
 
 
 @pytest.mark.unmeasured

@@ -93,9 +93,8 @@ class SessionPath:
         """Return the options of a request with the headers of the call, for the service and for the proxy."""
         headers = self._credentials.headers
         name, text = USER_AGENT
-        if name not in http.headers and not any(
-            name.lower() == each.lower() for each in http.skip_auto_headers
-        ):
+        unwanted = {each.lower() for each in (*http.headers, *http.skip_auto_headers)}
+        if name.lower() not in unwanted:
             headers[name] = text
         if call.body is not None:
             headers["Content-Type"] = "application/json"

@@ -48,7 +48,7 @@ async def api(
     GET parameters of the query. A password belongs into a file or stdin: -F password=@FILE. A write whose
     answer was lost ends with an error that says so: it may have been done.
     """
-    members = _members([*(fields or ()), *(raw or ())], typed or ())
+    members = _members([*(fields or ()), *(raw or ())], typed or [])
     params: dict[str, Any] = {}
     for name, text in map(_split, param or ()):
         params.setdefault(name, []).append(text)
