@@ -62,6 +62,7 @@ async def asked(answer: Answer, method: str = "POST", **options: Any) -> Any:
             {"status": "active", "message": "hello"},
         ),
         (response(200, b'{"status": 5, "id": 1}'), {"status": 5, "id": 1}),
+        (response(200, b'{"status": 200, "data": 1}'), 1),
         (
             response(200, b'{"status": 200, "message": "ok", "data": 1, "next": 2}'),
             {"status": 200, "message": "ok", "data": 1, "next": 2},

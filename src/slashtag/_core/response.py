@@ -184,12 +184,13 @@ def _any_answer(body: bytes | bytearray, report: ReportUnreadable, scrubber: Scr
         envelope = msgspec.convert(value, _AnyEnvelope, strict=False)
     except msgspec.ValidationError:
         return AnyAnswer(value)
-    if envelope.message is None:
+    is_bare = value.keys() <= _ENVELOPE
+    if envelope.message is None and not (is_bare and "data" in value):
         return AnyAnswer(value)
     if not 200 <= envelope.status < 300:
         return f"the envelope says {envelope.status}"
-    message = scrubber.text(envelope.message[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
-    return AnyAnswer(envelope.data if value.keys() <= _ENVELOPE else value, message)
+    message = scrubber.text((envelope.message or "ok")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
+    return AnyAnswer(envelope.data if is_bare else value, message)
 
 
 def is_ok(message: str | None) -> bool:
