@@ -190,7 +190,8 @@ def _any_answer(body: bytes | bytearray, report: ReportUnreadable, scrubber: Scr
     if not 200 <= envelope.status < 300:
         return f"the envelope says {envelope.status}"
     message = scrubber.text((envelope.message or "ok")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
-    return AnyAnswer(envelope.data if is_bare else value, message)
+    is_phrase = message.strip(" .!").lower() == _PHRASES.get(envelope.status, "").lower()
+    return AnyAnswer(envelope.data if is_bare else value, "ok" if is_phrase else message)
 
 
 def is_ok(message: str | None) -> bool:
