@@ -342,7 +342,7 @@ def _error(
             what = f"not the documented answer: {scrub.text(problem)}"
         else:
             what = f"an undocumented status {status}"
-        if page:
+        if page and not 300 <= effective < 400:
             what = f"{what.partition(':')[0]}: {page}"
         return UnexpectedResponseError(
             what,
