@@ -117,7 +117,7 @@ async def ours(base_url: str, stack: AsyncExitStack) -> dict[str, One]:
     )
     # Calls as `collect` makes them; their cost is in the rows of `collect`.
     plan = session.stats.plan(DateRange(*SPAN), keys=[key for n in range(BATCHES) for key in keys(n)])
-    calls = [request.call for request in plan.requests()]
+    calls = [request.call for request in plan._requests()]
     # Without the check that keeps statistics to `session.stats`.
     send = session._sender.send
     return {"slashtag": lambda n: send(calls[n])}

@@ -48,7 +48,7 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
         statistics: Call(method="GET", path="stats", returns=RangeAnswer),
         page: Call(method="GET", path="urls", returns=Page[ShortUrl]),
     }
-    running = DateRange(FIRST, LAST).running_sum((FIRST, LAST))
+    running = DateRange(FIRST, LAST)._running_sum((FIRST, LAST))
     answer = parse(calls[statistics], 200, {}, statistics)
     many, few = scaled(3000, size, 10), scaled(100, size, 5)
     work = {

@@ -76,7 +76,7 @@ class Service:
         self.confirmations += call.freshness == "new connection"
         await asyncio.sleep(0)
         began = process_time()
-        if call.path == AllTime.path:
+        if call.path == AllTime._path:
             answer: Any = self._all_time(call.keys)
         else:
             bounds = dict(call.params)["date_range"].split(",")

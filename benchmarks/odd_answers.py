@@ -381,7 +381,7 @@ async def job(service: Service, session: AsyncSession, truth: Account, past: Acc
             results[key] = found
         expected = lambda account, of: account.range(of, first, last)  # noqa: E731
         of_result = {key: [key] for key in results}
-        missing = len(keys) - len(results) - len({key for failure in failures for key in failure.call.keys})
+        missing = len(keys) - len(results) - len({key for failure in failures for key in failure.keys})
         if missing:
             return False, False
     else:

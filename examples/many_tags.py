@@ -15,7 +15,7 @@ async def main() -> None:
         async for name, stats in session.stats.collect_each(Year(2024), tags=names, on_error=failures.append):
             print(f"{name}: {stats.total} clicks, {stats.clicks_unique} unique")
     for failure in failures:
-        print(f"{failure.call.tag}: {failure.error}")
+        print(f"{failure.tag}: {failure.error}")
 
 
 if __name__ == "__main__":

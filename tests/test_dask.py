@@ -146,7 +146,7 @@ def test_other_questions_are_answered_alike_and_none_without_a_request(
     assert collect(client, plan) == alone(box, plan)
     forget(box)
     nothing = plan_of(box, keys=[])
-    assert collect(client, nothing) == nothing.query.running_sum(nothing.span).result()
+    assert collect(client, nothing) == nothing.query._running_sum(nothing.span).result()
     assert not box.requests
 
 
@@ -224,7 +224,7 @@ def test_credentials_are_neither_sent_nor_logged(
     with Sandbox(urls=5, clicks=5) as other, pytest.raises(AuthenticationError):
         collect(client, plan, base_url=other.base_url)
     seen = sent() + repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
-    assert plan.selectors[0].keys[0].encode() in seen
+    assert plan._selectors[0].keys[0].encode() in seen
     assert b"Worker plugin slashtag-" in seen
     for hidden in (APIKEY, APISECRET):
         assert hidden.encode() not in seen

@@ -122,7 +122,7 @@ def test_an_error_pickles_with_its_notes(error: SlashtagError) -> None:
         (RateLimitError("not sent", status=429, attempts=0), "429 not sent"),
         (TransportError("dropped", method="GET", path="urls"), "GET urls: dropped"),
         (UnexpectedResponseError("odd", status=200), "odd"),
-        (UnexpectedResponseError("odd", status=200, excerpt=b"<p>"), "odd; it begins '<p>'"),
+        (UnexpectedResponseError("odd", status=200, excerpt=b"no"), "odd; it begins 'no'"),
         (InvalidRequestError("no"), "no"),
     ],
 )

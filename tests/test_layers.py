@@ -23,7 +23,7 @@ SRC = ROOT / "src" / "slashtag"
 
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
-    {"_errors"},
+    {"_errors", "_version"},
     {"_files", "_arrow"},
     {"_records"},
     {"_summed_statistics"},

@@ -123,14 +123,14 @@ async def test_a_tag_that_cannot_be_counted_leaves_its_slashtags_out_and_is_told
         failures: list[Failure[Any]] = []
         with refused_tag(box, "mail", 500):
             assert await shares(box, "mail", "print", on_error=failures.append) == {}
-            assert [failure.call.tag for failure in failures] == ["mail"]
+            assert [failure.tag for failure in failures] == ["mail"]
             with pytest.raises(ServerError):
                 await shares(box, "mail")
         # The other slashtags are there; what the tag leaves may also be that of the one that failed.
         failures.clear()
         with refused_link(box, "two", 403):
             assert await shares(box, "mail", on_error=failures.append) == {"three": (0, 5)}
-        assert {failure.call.keys for failure in failures} == {("two",)}
+        assert {failure.keys for failure in failures} == {("two",)}
 
 
 async def test_links_that_cannot_be_requested_may_have_what_a_tag_leaves() -> None:

@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from mypy import api
 
 import slashtag
+from slashtag import AllTime, CountryGeo, DateRange, Day, Year
+from slashtag._core.queries import make_plan
 
 PUBLIC_MODULES = {
     "bulk_update",
@@ -30,15 +33,24 @@ PUBLIC_MODULES = {
 
 #: Every public name. A name that is added, renamed or removed is a change for users: note it in CHANGELOG.md.
 PUBLIC_NAMES = """
-APIError AllTime AsyncSession AuthenticationError BadRequestError Call Change ClicksTable
-ConfigurationError CountryGeo
-DateRange Day ExportError Failure GeoStats InvalidRequestError JournalError Keys Listing Metrics NotFoundError
-OnError Outcome OutcomeUnknownError Page PageStream PaginationError PeriodStats Plan Progress Query
-QueueTimeoutError RangeStats RateLimitError RequestFailedError RequestTimeoutError Results RetryPolicy
-ServerError SessionClosedError
-ShortUrl SlashtagError Statistics Stats StatsRow Tag TagLimitError Tags TransportError UnexpectedResponseError
+APIError AllTime AsyncSession AuthenticationError BadRequestError Change ClicksTable ConfigurationError
+CountryGeo DateRange Day ExportError Failure GeoStats InvalidRequestError JournalError Keys LabelStats
+Listing Metrics NotFoundError OnError OrderBy Outcome OutcomeUnknownError Page PageStream PaginationError
+PeriodStats Plan Progress Query QueueTimeoutError RangeEnd RangeStats RateLimitError RedirectCode
+RequestFailedError RequestTimeoutError Results RetryPolicy ServerError SessionClosedError ShortUrl
+SlashtagError Statistics Stats StatsRow Tag TagLimitError Tags TransportError UnexpectedResponseError
 UnknownTagError Urls Year Zone __version__ parse_zone to_builtins
 """
+
+NOW = datetime(2024, 5, 1, tzinfo=UTC)
+#: A query of each kind, and its own members.
+QUERIES = [
+    (DateRange.last(9), {"start", "end", "relative", "bounds", "last", "parse", "with_previous"}),
+    (Day("2024-01-01"), {"date"}),
+    (Year(2024), {"year"}),
+    (AllTime(), set[str]()),
+    (CountryGeo("US", "2024-01-01", "2024-02-01"), {"iso_code", "start", "end"}),
+]
 
 SNIPPET = """
 from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, Year
@@ -57,6 +69,11 @@ async def main(session: AsyncSession) -> None:
         reveal_type(url)
     reveal_type(await session.tags.page(1))
     reveal_type(await session.urls.update("spring", destination="https://example.com"))
+    reveal_type(await session.stats.collect(Year(2024) if days else Day("2024-01-01"), tag="spring"))
+    reveal_type([Year(2024), Day("2024-01-01")])
+    reveal_type(session.with_options(timeout=5))
+    reveal_type(await session.request("GET", "urls", returns=list[int]))
+    reveal_type(days.start)
 """
 REVEALED = [
     "PeriodStats",
@@ -69,6 +86,11 @@ REVEALED = [
     "ShortUrl",
     "Page[Tag]",
     "int",
+    "LabelStats",
+    "list[Query[LabelStats]]",
+    "AsyncSession",
+    "list[int]",
+    "datetime.date | None",
 ]
 
 
@@ -146,49 +168,22 @@ async def main(session: AsyncSession) -> None:
     await session.urls.update("spring", destinaton="https://www.example")  # wrong
     stats = await session.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=["spring"])
     print(stats.contry)  # wrong
+    DateRange("2024-01-01")  # wrong
+    DateRange(relative="30d")
+    async for link in session.urls.list():
+        await session.urls.update("spring", redirect_code=link.redirect_code)
     print(stats.country)
 """
 
 
-WRAPPER = """
-from slashtag import (
-    AsyncSession, Failure, Keys, OnError, PageStream, Progress, Query, RangeStats, Results, ShortUrl, Zone
-)
-from slashtag import DateRange
-from slashtag.export import Summary
-
-class Clicks:
-    def __init__(self, session: AsyncSession, on_error: OnError | None = None, zone: Zone = None) -> None:
-        self.session, self.on_error, self.zone = session, on_error, zone
-
-    def each(self, keys: Keys, progress: Progress | None = None) -> Results[tuple[str, RangeStats]]:
-        query: Query[RangeStats] = DateRange("2024-01-01", "2024-12-31")
-        return self.session.stats.collect_each(
-            query, keys=keys, timezone=self.zone, progress=progress, on_error=self.on_error
-        )
-
-    async def by_key(self, keys: Keys) -> dict[str, RangeStats]:
-        return await self.each(keys).to_dict()
-
-    def pages(self) -> PageStream[ShortUrl]:
-        return self.session.urls.list().pages()
-
-    async def total(self, keys: Keys) -> RangeStats:
-        failures: list[Failure[RangeStats]] = []
-        query = DateRange("2024-01-01", "2024-12-31")
-        stats = await self.session.stats.collect(query, keys=keys, on_error=failures.append)
-        return stats + await self.session.stats.retry(failures)
-
-def rows(summary: Summary, failure: Failure) -> int:
-    return summary.rows
-"""
+#: Also checked by `make check`, with mypy and pyright.
+WRAPPER = Path(__file__).with_name("typed_wrapper.py")
 
 
 @pytest.mark.unmeasured
 def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET)
     (tmp_path / "misspelt.py").write_text(MISSPELT)
-    (tmp_path / "wrapper.py").write_text(WRAPPER)
     (tmp_path / "mypy.ini").write_text(SETTINGS)
     told, complaints, status = api.run(
         [
@@ -198,14 +193,32 @@ def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: P
             str(tmp_path),
             str(tmp_path / "snippet.py"),
             str(tmp_path / "misspelt.py"),
-            str(tmp_path / "wrapper.py"),
+            str(WRAPPER),
         ]
     )
     revealed = re.findall(r'Revealed type is "(.*)"', told)
-    assert [re.sub(r"\bslashtag\.\w+\.|\bbuiltins\.", "", name) for name in revealed] == REVEALED
+    assert [
+        re.sub(r"\bslashtag\.\w+\.(\w+\.)?(?=[A-Z])|\bbuiltins\.", "", name) for name in revealed
+    ] == REVEALED
     wrong = {n for n, line in enumerate(MISSPELT.splitlines(), 1) if line.endswith("# wrong")}
     assert {int(n) for n in re.findall(r"misspelt\.py:(\d+): error", told)} == wrong
     assert (told.count(": error:"), complaints, status) == (len(wrong), "", 1)
+
+
+def test_the_wrapper_uses_every_public_name() -> None:
+    used = {node.id for node in ast.walk(ast.parse(WRAPPER.read_text("utf-8"))) if isinstance(node, ast.Name)}
+    used |= {"__version__"}
+    assert {*PUBLIC_NAMES.split()} - used == set()
+
+
+def test_queries_and_plans_complete_to_what_users_use() -> None:
+    def shown(value: object) -> set[str]:
+        return {name for name in dir(value) if not name.startswith("_")}
+
+    common = {"resolve", "span"}
+    for query, own in QUERIES:
+        assert shown(query) == common | own
+        assert shown(make_plan(query, (), None, NOW, "inclusive")) == {"query", "span", "missing", "split"}
 
 
 def _single_names(module: Path) -> set[str]:

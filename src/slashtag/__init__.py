@@ -9,7 +9,7 @@ async with AsyncSession(base_url, apikey=..., apisecret=...) as session:
 import typing as _typing
 from importlib import import_module as _import_module
 
-__version__ = "0.1.0"
+from ._version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
     from ._public import *  # noqa: F403

@@ -1,8 +1,14 @@
 """Error classes. All can be pickled; none contains credentials or a link's password. See docs/errors.md."""
 
 import copyreg
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
+
+from multidict import CIMultiDict
+
+#: Headers in which services and gateways name a request, so that their logs can be searched for it.
+_REQUEST_IDS = ("X-Request-Id", "Request-Id", "X-Correlation-Id", "X-Amzn-RequestId", "X-Trace-Id", "CF-Ray")
 
 
 class SlashtagError(Exception):
@@ -49,7 +55,8 @@ class ExportError(SlashtagError):
 class RequestFailedError(SlashtagError):
     """Base class of requests that failed: an error status, no answer, or one that is not documented.
 
-    `method`, `path`; `attempts`: how often it was sent.
+    `method`, `path`; `attempts`: how often it was sent; `headers`: those of the last answer, whose names may
+    be written in upper or lower case, without cookies and credentials; empty without an answer.
     """
 
     message: str
@@ -57,8 +64,15 @@ class RequestFailedError(SlashtagError):
     method: str = ""
     path: str = ""
     attempts: int = 1
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def request_id(self) -> str | None:
+        """The id of the request in an answer's headers, None without one: a support team may ask for it."""
+        return next((self.headers[name] for name in _REQUEST_IDS if name in self.headers), None)
 
     def __post_init__(self) -> None:
+        self.headers = CIMultiDict(self.headers)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -166,6 +180,7 @@ class UnexpectedResponseError(RequestFailedError):
     repeatable: bool = True
 
     def _detail(self) -> str:
-        if not self.excerpt:
+        # Of a page of HTML the message has the title.
+        if not self.excerpt or self.excerpt.lstrip().startswith(b"<"):
             return self.message
         return f"{self.message}; it begins {self.excerpt[:80].decode(errors='replace')!r}"

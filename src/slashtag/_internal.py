@@ -15,6 +15,7 @@ from msgspec import structs
 from ._arrow import Kind as Kind
 from ._arrow import arrow_columns as arrow_columns
 from ._arrow import import_extra as import_extra
+from ._core.any_endpoint import METHODS as METHODS
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress
@@ -44,7 +45,7 @@ from ._resources.listing import Listing
 from ._resources.top import rank as rank
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
-from ._sending.sender import MOST_BEHIND as MOST_BEHIND
+from ._sending.metrics import MOST_BEHIND as MOST_BEHIND
 from ._session import AsyncSession
 from ._summed_statistics import days as days
 from ._summed_statistics import many as many

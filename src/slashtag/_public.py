@@ -2,8 +2,8 @@
 
 from ._clicks_table import ClicksTable as ClicksTable
 from ._core.batches import Keys as Keys
-from ._core.call import Call as Call
 from ._core.call import Progress as Progress
+from ._core.paging import OrderBy as OrderBy
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo
 from ._core.queries import DateRange as DateRange
@@ -12,6 +12,7 @@ from ._core.queries import Plan as Plan
 from ._core.queries import Query as Query
 from ._core.queries import Year as Year
 from ._core.retry import RetryPolicy as RetryPolicy
+from ._core.windows import RangeEnd as RangeEnd
 from ._core.windows import Zone as Zone
 from ._core.windows import parse_zone as parse_zone
 from ._errors import APIError as APIError
@@ -37,6 +38,7 @@ from ._errors import UnexpectedResponseError as UnexpectedResponseError
 from ._errors import UnknownTagError as UnknownTagError
 from ._fanout import Results as Results
 from ._records import Page as Page
+from ._records import RedirectCode as RedirectCode
 from ._records import ShortUrl as ShortUrl
 from ._records import Tag as Tag
 from ._records import to_builtins as to_builtins
@@ -49,9 +51,10 @@ from ._resources.tags import Tags as Tags
 from ._resources.urls import Change as Change
 from ._resources.urls import Outcome as Outcome
 from ._resources.urls import Urls as Urls
-from ._sending.sender import Metrics as Metrics
+from ._sending.metrics import Metrics as Metrics
 from ._session import AsyncSession as AsyncSession
 from ._summed_statistics import GeoStats as GeoStats
+from ._summed_statistics import LabelStats as LabelStats
 from ._summed_statistics import PeriodStats as PeriodStats
 from ._summed_statistics import RangeStats as RangeStats
 from ._summed_statistics import Statistics as Statistics

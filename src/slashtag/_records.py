@@ -4,13 +4,21 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, fields
 
 T = TypeVar("T")
+#: Redirect codes of the service's document.
+RedirectCode = Literal[301, 302, 303, 304, 307, 308]
+REDIRECT_CODES: tuple[int, ...] = get_args(RedirectCode)
+if TYPE_CHECKING:
+    # So that what was read can be sent. Another code that the service sends is kept all the same.
+    ReadCode = RedirectCode
+else:
+    ReadCode = int
 #: Time of a record, without a zone.
 Time = Annotated[datetime, Meta(tz=False)]
 
@@ -110,7 +118,8 @@ class Record(PydanticType, frozen=True, kw_only=True):
 class ShortUrl(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
     """One short URL of the account.
 
-    `hits` is the click counter; `redirect_code` an HTTP status; timestamps have no zone, as the service
+    `hits` is the click counter; `redirect_code` an HTTP status,
+    one of RedirectCode by the document; timestamps have no zone, as the service
     documents none; `tag_id` is None if the link has no tag. A member other than `id` that cannot be read is
     None, so add up `url.hits or 0`; `metrics.unreadable` counts these. See docs/service.md, Short URL.
     """
@@ -118,7 +127,7 @@ class ShortUrl(Record, frozen=True, kw_only=True, gc=False, rename="camel"):
     id: int
     destination: str | None = None
     hits: int | None = None
-    redirect_code: int | None = None
+    redirect_code: ReadCode | None = None
     short_url: str | None = None
     slashtag: str | None = None
     created_at: Time | None = None

@@ -11,17 +11,20 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import aiohttp
+import msgspec
 
+from ._core.any_endpoint import Params, any_call, returns_problem
 from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
 from ._core.call import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
+from ._core.response import is_ok
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._core.windows import RangeEnd
 from ._credentials import Credentials, Proxy, parse_base_url
-from ._errors import ConfigurationError, SessionClosedError
+from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError, UnexpectedResponseError
 from ._fanout import Tasks
 from ._files import check_local_path, in_thread
 from ._profiles import find_saved
@@ -31,7 +34,8 @@ from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending import learned_rate
 from ._sending.admission import Admission, RetryBudget
-from ._sending.sender import Metrics, Sender
+from ._sending.metrics import Metrics
+from ._sending.sender import Sender
 from ._sending.transport import Transport
 
 if TYPE_CHECKING:
@@ -50,6 +54,8 @@ _OPTIONS: dict[str, Rule] = {
     "profile": Rule(str | None, lambda name: name != "", "the name of a profile"),
     "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
 }
+
+T = TypeVar("T")
 
 log = logging.getLogger("slashtag")
 
@@ -180,13 +186,85 @@ class AsyncSession:
         """Counters of the session and all its views."""
         return self._sender.metrics
 
+    @overload
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        json: object = None,
+        repeatable: bool = False,
+    ) -> Any: ...
+
+    @overload
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        json: object = None,
+        returns: type[T],
+        repeatable: bool = False,
+    ) -> T: ...
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        json: object = None,
+        returns: Any = None,
+        repeatable: bool = False,
+    ) -> Any:
+        """Send a request to an endpoint that has no method here, and return the data of its answer.
+
+        `path` is relative to the base address (`"urls"`, `f"urls/{quote(slashtag, safe='')}"`): one that
+        would leave it, in any encoding, is refused. `params` go into the query; None is left out, several
+        values repeat the name. `json` is the body, as msgspec encodes it: dicts, lists, structs, dataclasses.
+
+        It has the credentials, the throttle, the errors and the redaction of all requests; values of members
+        and parameters named as secrets are (`password`, `token`) are in no error and no log. It is repeated
+        by its method: GET, PUT and DELETE after any failure, POST and PATCH only if nothing was sent or after
+        a 429, unless `repeatable` says that twice is as good as once. A journal has no part in it.
+
+        Any 2xx is a success, whose data is that of the envelope; without one, or where it has more members,
+        the whole JSON; None for an empty body, as with a 204. A message other than `ok` is logged as a
+        warning. The data is of the type `returns`, such as a msgspec Struct, or decoded JSON.
+
+        Raises InvalidRequestError before anything is sent; every kind of APIError, TransportError and
+        UnexpectedResponseError, also for data that is not of the type `returns`: a write is then done; and
+        OutcomeUnknownError if the answer to a write was lost, or is not JSON.
+        See docs/service.md, General conventions.
+        """
+        call = any_call(method, path, params, json, repeatable=repeatable)
+        del params, json  # which a traceback would show
+        problem = call if isinstance(call, str) else "" if returns is None else returns_problem(returns)
+        if isinstance(call, str) or problem:
+            raise InvalidRequestError(problem)
+        answer = await replace(self._sender, journal=None).send(call)
+        if not is_ok(answer.message):
+            log.warning("%s %s: the service says: %s", call.method, call.path, answer.message)
+        if returns is None:
+            return answer.data
+        try:
+            return msgspec.convert(answer.data, returns, strict=False)
+        except msgspec.ValidationError as error:
+            shown = self._transport.scrubber.adding(call.secrets).text(str(error))
+            text = f"the answer is not of the type that `returns` names: {shown}"
+        # Raised outside the handler, whose error has the data. A traceback would show it.
+        del answer
+        raise UnexpectedResponseError(text, status=200, method=call.method, path=call.path, repeatable=False)
+
     def with_options(
         self,
         *,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
         max_response_bytes: int | None = None,
-    ) -> AsyncSession:
+    ) -> Self:
         """Return a view of the session with other options but the same connections and throttle.
 
         Leaving an `async with` of the view leaves the session open; `aclose` closes both.

@@ -160,8 +160,8 @@ class Statistics(Record, frozen=True, kw_only=True):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-class _LabelStats(Statistics, frozen=True, kw_only=True):
-    """Base class of statistics with clicks by device, browser, platform, country and referrer."""
+class LabelStats(Statistics, frozen=True, kw_only=True):
+    """Statistics with clicks by device, browser, platform, country and referrer, of days or of a period."""
 
     SUMS: ClassVar[tuple[str, ...]] = ("device", "browser", "platform", "country", "referrer")
 
@@ -172,7 +172,7 @@ class _LabelStats(Statistics, frozen=True, kw_only=True):
     referrer: dict[str, int] = {}
 
 
-class RangeStats(_LabelStats, frozen=True, kw_only=True):
+class RangeStats(LabelStats, frozen=True, kw_only=True):
     """Statistics of a day or of a range of days.
 
     `clicks` has every day of the range, including zeros; the other maps have only labels with clicks.
@@ -181,7 +181,7 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
     date range.
     """
 
-    DIMENSIONS: ClassVar[dict[str, str]] = {"clicks": "day"} | {name: name for name in _LabelStats.SUMS}
+    DIMENSIONS: ClassVar[dict[str, str]] = {"clicks": "day"} | {name: name for name in LabelStats.SUMS}
 
     total_clicks: int = 0
     clicks: dict[date, int] = {}
@@ -201,7 +201,7 @@ class RangeStats(_LabelStats, frozen=True, kw_only=True):
         members["clicks"] = clicks if len(clicks) == length else dict(sorted(clicks.items()))
 
 
-class PeriodStats(_LabelStats, frozen=True, kw_only=True):
+class PeriodStats(LabelStats, frozen=True, kw_only=True):
     """Statistics of a year or of all time.
 
     `clicks_breakdown` maps year -> month (1 to 12) -> clicks. If several answers have clicks,
@@ -210,7 +210,7 @@ class PeriodStats(_LabelStats, frozen=True, kw_only=True):
     """
 
     # Not the languages: the examples have none.
-    SUMS: ClassVar[tuple[str, ...]] = (*_LabelStats.SUMS, "timezone")
+    SUMS: ClassVar[tuple[str, ...]] = (*LabelStats.SUMS, "timezone")
     DIMENSIONS: ClassVar[dict[str, str]] = {name: name for name in SUMS} | {"languages": "language"}
 
     clicks_total: int = 0

@@ -47,7 +47,7 @@ def test_rows_in_a_file_or_pipe_stay_as_they_are(cli: Cli, own: Sandbox) -> None
 def looked() -> Any:
     """Return the counters, what is looked at after some seconds, and what was printed."""
     now, printed = [1_000.0], list[str]()
-    names = "bytes_received throttled replayed attempts in_flight waiting paused_until retry_at"
+    names = "bytes_received throttled replayed attempts in_flight waiting paused_for retry_in"
     counters: Any = SimpleNamespace(**dict.fromkeys(names.split(), 0), learned_rate=None)
     display = counters.display = Progress(disable=True, get_time=lambda: now[0])
     task = display.add_task("counting", total=None, count="", status="")
@@ -65,11 +65,12 @@ def looked() -> Any:
 
 def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any) -> None:
     counters, after, _ = looked
-    counters.paused_until, counters.waiting = 1_043.0, 3
+    counters.paused_for, counters.waiting = 42.0, 3
     assert after(1) == "waiting 42 s for the service's limit"
-    assert after(41.5) == "0 requests/s"
-    counters.waiting = 0
-    assert after(-40) == "0 requests/s"
+    counters.paused_for = 0.5
+    assert after(1) == "0 requests/s"
+    counters.paused_for, counters.waiting = 42.0, 0
+    assert after(1) == "0 requests/s"
 
 
 @pytest.mark.usefixtures("quick_retries")
@@ -117,8 +118,8 @@ def test_what_a_session_waits_for_is_shown_and_printed_every_30_s(looked: Any) -
         shown = after(1)
     assert shown == "20 requests/s, limit 20, about 0:01:30 left"
     assert printed == [f"counting: 600 of 2,400; {shown}"]
-    counters.retry_at = 1_036.0
-    assert [after(1), after(1), after(1)] == ["retrying in 5 s", "retrying in 4 s", "retrying in 3 s"]
+    counters.retry_in = 4.5
+    assert [after(1), after(1), after(1)] == ["retrying in 5 s"] * 3
     # While a request is under way, its answer is waited for.
     counters.in_flight = 1
     assert after(1) == "no answer for 4 s"

@@ -89,10 +89,10 @@ def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
     room = 8_000 - 400 - len(base.raw_path)
     (window,) = windows(date(2024, 1, 1), date(2024, 1, 31), parse_zone("+05:30"))
     query = DateRange("2024-01-01", "2024-01-31")
-    piece: TimeSlice = query.time_slices(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
+    piece: TimeSlice = query._time_slices(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
     assert piece.window == window
     transport = Transport(base, Credentials("k" * 20, "s" * 12))
-    return [transport.target(query.call(Selector(keys=batch), piece)) for batch in batched(given_keys, room)]
+    return [transport.target(query._call(Selector(keys=batch), piece)) for batch in batched(given_keys, room)]
 
 
 def test_a_selector_is_one_parameter_and_says_what_it_is() -> None:

@@ -48,10 +48,10 @@ def ask(
 ) -> Any:
     """Ask a question in batches of two slashtags and add up the answers, last to first."""
     batched = [Selector(keys=tuple(keys[at : at + 2])) for at in range(0, len(keys), 2)]
-    running = query.running_sum(query.span(zone))
+    running = query._running_sum(query.span(zone))
     for selector in reversed(batched):
-        for piece in query.time_slices(zone, NOW, range_end):
-            stats, problem = service(query.call(selector, piece)).to_statistics(piece.window)
+        for piece in query._time_slices(zone, NOW, range_end):
+            stats, problem = service(query._call(selector, piece)).to_statistics(piece.window)
             assert problem is None
             running.add(stats)
     return running.result()
@@ -246,7 +246,7 @@ def test_days_outside_with_clicks_are_left_out() -> None:
 
 def test_months_of_another_year_are_told_and_left_out() -> None:
     answer = PeriodAnswer(5, 5, 0, clicks_breakdown={"2024": {"01": 2}, "2023": {"12": 3}})
-    (piece,) = Year(2024).time_slices(UTC, datetime(2025, 1, 1, tzinfo=UTC), "inclusive")
+    (piece,) = Year(2024)._time_slices(UTC, datetime(2025, 1, 1, tzinfo=UTC), "inclusive")
     stats, problem = answer.to_statistics(piece.window)
     assert "other years than 2024" in (problem or "")
     assert stats.clicks_breakdown == {2024: {1: 2}}

@@ -347,7 +347,7 @@ def test_date_times_of_pendulum_count_as_plain_ones() -> None:
     found = DateRange(pendulum.datetime(2024, 3, 1, tz="Europe/Berlin"), pendulum.datetime(2024, 10, 30))
     assert found == DateRange(datetime(2024, 3, 1, tzinfo=berlin), datetime(2024, 10, 30, tzinfo=UTC))
     for zone in (berlin, pendulum.timezone("Europe/Berlin")):
-        assert len(found.time_slices(zone, NOW, "inclusive")) > 7
+        assert len(found._time_slices(zone, NOW, "inclusive")) > 7
 
 
 def test_subclasses_are_taken_as_plain_dates() -> None:

@@ -29,13 +29,13 @@ QUERIES: list[Query[Any]] = [
 
 
 def plan_of(query: Query[Any], selectors: list[Selector]) -> Plan[Any]:
-    pieces = tuple(query.time_slices(INDIA, NOW, "inclusive"))
+    pieces = tuple(query._time_slices(INDIA, NOW, "inclusive"))
     return Plan(query, tuple(selectors), pieces, query.span(INDIA), 0, len(selectors) * len(pieces))
 
 
 def run(plan: Plan[Any], service: Service) -> Any:
-    running = plan.query.running_sum(plan.span)
-    for ask in plan.requests():
+    running = plan.query._running_sum(plan.span)
+    for ask in plan._requests():
         running.add(service(ask.call).to_statistics(ask.time_slice.window)[0])
     return running.result()
 
@@ -49,18 +49,18 @@ plans = st.builds(
 
 def test_a_plan_is_each_selector_with_each_piece() -> None:
     plan = plan_of(QUERIES[0], [Selector(keys=("a", "b")), Selector(tag="t")])
-    assert [(ask.selector, ask.time_slice) for ask in plan.requests()] == list(
-        product(plan.selectors, plan.time_slices)
+    assert [(ask.selector, ask.time_slice) for ask in plan._requests()] == list(
+        product(plan._selectors, plan._time_slices)
     )
-    params = [ask.call.params[0] for ask in plan.requests()]
+    params = [ask.call.params[0] for ask in plan._requests()]
     assert params == [("url_keys", "a,b")] * 12 + [("tag", "t")] * 12
     assert len(plan) == len(params)
 
 
 @given(plans, st.integers(1, 70), st.integers(1, 5))
 def test_the_calls_of_the_parts_are_the_calls_of_the_plan(plan: Plan[Any], n: int, again: int) -> None:
-    asked = [ask for part in plan.split(n) for smaller in part.split(again) for ask in smaller.requests()]
-    assert asked == list(plan.requests())
+    asked = [ask for part in plan.split(n) for smaller in part.split(again) for ask in smaller._requests()]
+    assert asked == list(plan._requests())
 
 
 @given(plans, st.integers(1, 70))
@@ -70,8 +70,8 @@ def test_parts_are_of_about_equal_length_and_carry_no_selector_in_vain(plan: Pla
     assert len(parts) == n
     assert max(lengths) - min(lengths) <= 1
     for part in parts:
-        asked = {ask.selector for ask in part.requests()}
-        assert asked == set(part.selectors) or not part
+        asked = {ask.selector for ask in part._requests()}
+        assert asked == set(part._selectors) or not part
 
 
 @given(clicklog.logs(st.dates(date(2023, 12, 25), date(2025, 1, 5))), plans, st.integers(1, 20))

@@ -26,7 +26,7 @@ bounds = st.dates(date(2001, 1, 1), date(2030, 1, 1)) | clicklog.instants(clickl
 
 def asked(query: Query[Any], zone: tzinfo = UTC, range_end: str = "inclusive") -> list[dict[str, str]]:
     """Give the parameters of each piece."""
-    return [dict(piece.params) for piece in query.resolve(zone, NOW).time_slices(zone, NOW, range_end)]
+    return [dict(piece.params) for piece in query.resolve(zone, NOW)._time_slices(zone, NOW, range_end)]
 
 
 # --- what is refused -----------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_a_datetime_without_an_offset_needs_a_zone(bound: Any) -> None:
     query = DateRange(bound, bound)
     with pytest.raises(InvalidRequestError, match="without an offset"):
         make_plan(query, [], None, NOW, "inclusive")
-    (piece,) = make_plan(query, [], INDIA, NOW, "inclusive").time_slices
+    (piece,) = make_plan(query, [], INDIA, NOW, "inclusive")._time_slices
     assert piece.window is not None
     assert piece.window.start == datetime(2024, 1, 1, tzinfo=INDIA)
 
@@ -200,7 +200,7 @@ def test_the_last_days_end_with_today_in_the_zone(days: int, zone: tzinfo) -> No
 
 def test_a_call_is_a_get_of_its_path_labelled_with_what_it_asks() -> None:
     query = CountryGeo("US", "2024-01-01", "2024-01-31")
-    call = query.call(Selector(tag="t"), query.time_slices(UTC, NOW, "inclusive")[0])
+    call = query._call(Selector(tag="t"), query._time_slices(UTC, NOW, "inclusive")[0])
     assert (call.method, call.path, call.repeat, call.body) == ("GET", "stats/country/geo", "always", None)
     assert (call.tag, call.keys, call.label) == ("t", (), "tag 't', US, 2024-01-01 to 2024-01-31")
 
@@ -224,7 +224,7 @@ def test_times_of_one_zone_are_ordered_as_instants(start: datetime, seconds: int
 @given(bounds, st.integers(0, 100), clicklog.zones())
 def test_the_dates_of_the_answer_are_those_of_its_windows(start: date, later: int, zone: tzinfo) -> None:
     query = DateRange(start, start + timedelta(days=later))
-    tiles = [piece.window for piece in query.time_slices(zone, NOW, "inclusive")]
+    tiles = [piece.window for piece in query._time_slices(zone, NOW, "inclusive")]
     assert query.span(zone)[0] <= min((tile.first for tile in tiles if tile), default=date.max)
     assert query.span(zone)[1] >= max((tile.last for tile in tiles if tile), default=date.min)
     assert tiles == list(windows(*query.bounds, zone))
@@ -241,8 +241,8 @@ def test_the_dates_of_the_answer_are_those_of_its_windows(start: date, later: in
     ids=lambda value: type(value).__name__,
 )
 def test_an_answer_is_final_once_its_last_second_is_over(query: Query[Any], ended: datetime) -> None:
-    (piece,) = query.time_slices(INDIA, NOW, "inclusive")
-    assert query.call(Selector(tag="t"), piece).period_end == ended.timestamp()
+    (piece,) = query._time_slices(INDIA, NOW, "inclusive")
+    assert query._call(Selector(tag="t"), piece).period_end == ended.timestamp()
 
 
 # --- what they are -------------------------------------------------------------------------------------
@@ -262,5 +262,5 @@ QUERIES: list[Query[Any]] = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=repr)
 def test_a_question_without_answers_gives_empty_statistics(query: Query[Any]) -> None:
-    stats = query.resolve(UTC, NOW).running_sum(None).result()
+    stats = query.resolve(UTC, NOW)._running_sum(None).result()
     assert (stats.total, list(stats.rows()), stats) == (0, [], type(stats).merge([]))

@@ -109,7 +109,7 @@ async def test_a_tag_that_cannot_be_counted_is_a_failure_and_leaves_its_slashtag
         with refused_tag(box, "crowded", 501):
             rows, _ = await exported(box, "crowded", on_error=failures.append)
             assert {row[0] for row in rows} == {"rest"}
-            assert {failure.call.tag for failure in failures} == {"crowded"}
+            assert {failure.tag for failure in failures} == {"crowded"}
             with pytest.raises(ServerError):
                 await exported(box, "crowded")
 

@@ -55,7 +55,7 @@ def test_a_write_is_never_replayed(method: str) -> None:
 
 def calls(query: Query[Any]) -> list[Call[Any]]:
     return [
-        query.call(Selector(keys=("spring",)), piece) for piece in query.time_slices(UTC, NOW, "inclusive")
+        query._call(Selector(keys=("spring",)), piece) for piece in query._time_slices(UTC, NOW, "inclusive")
     ]
 
 

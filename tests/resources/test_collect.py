@@ -39,7 +39,7 @@ async def test_a_service_that_refuses_all_is_soon_left_alone(
         assert len(box.requests) <= most
         assert not stats.complete
         # Each is told once, and can be retried.
-        missing = [key for failure in failures for key in failure.call.keys]
+        missing = [key for failure in failures for key in failure.keys]
         assert len(missing) == len({*missing}) * (3 if query is DAYS else 1) == sum(map(slices, failures))
         assert {*missing} == {*keys}
         assert stats.missing == len(failures)
@@ -50,7 +50,7 @@ async def test_a_service_that_refuses_all_is_soon_left_alone(
 
 def slices(failure: Failure) -> int:
     assert failure.plan is not None
-    return len(failure.plan.selectors[0].keys) * len(failure.plan)
+    return len(failure.plan._selectors[0].keys) * len(failure.plan)
 
 
 def faulty(box: Sandbox, good: int, *, clicked: int) -> list[str]:
@@ -67,7 +67,7 @@ async def missing_of(api: AsyncSession, keys: list[str]) -> tuple[int, set[str]]
     stats = await api.stats.collect(
         DateRange("2024-01-01", "2024-01-31"), keys=keys, on_error=failures.append
     )
-    return stats.total, {key for failure in failures for key in failure.call.keys}
+    return stats.total, {key for failure in failures for key in failure.keys}
 
 
 @pytest.mark.parametrize("concurrency", [1, 32])

@@ -302,7 +302,7 @@ async def test_one_unknown_slashtag_among_hundreds_costs_itself_only(
     assert sorted(answers) == sorted(rest)
     assert counts(RangeStats.merge(answers.values())) == counts(truth)
     (failure,) = failures
-    assert failure.call.keys == ("nobody-has-this",)
+    assert failure.keys == ("nobody-has-this",)
     assert isinstance(failure.error, BadRequestError)
     assert requests < 300 * 3
 
@@ -345,7 +345,7 @@ async def test_a_slashtag_that_failed_in_several_windows_is_told_once_and_not_gi
             )
         )
     assert answers == []
-    assert sorted(failure.call.keys[0] for failure in failures) == sorted(keys)
+    assert sorted(failure.keys[0] for failure in failures) == sorted(keys)
     assert told == [(n, 5) for n in range(1, 6)]
 
 
@@ -360,13 +360,13 @@ async def test_a_dead_service_gets_a_handful_of_requests(inferred: bool, status:
             Day("2024-01-01"), keys=keys, ordered=True, inferred=inferred, on_error=failures.append
         )
         assert await gather(each) == []
-        assert sorted(key for failure in failures for key in failure.call.keys) == sorted(keys)
+        assert sorted(key for failure in failures for key in failure.keys) == sorted(keys)
         assert len(server.requests) <= 60
         failures.clear()
         server.requests.clear()
         stats = await api.stats.collect(Day("2024-01-01"), keys=keys, on_error=failures.append)
         assert stats.total == 0
-        assert sorted(key for failure in failures for key in failure.call.keys) == sorted(keys)
+        assert sorted(key for failure in failures for key in failure.keys) == sorted(keys)
         assert len(server.requests) <= 3 * 31
 
 
@@ -387,7 +387,7 @@ async def test_batches_that_are_refused_do_not_take_the_others_along(status: int
                     span, keys=keys, on_error=failures.append, progress=lambda n, _: done.append(n)
                 )
                 answers = {key: stats.total for key, stats in await gather(each)}
-        failed = [key for failure in failures for key in failure.call.keys]
+        failed = [key for failure in failures for key in failure.keys]
         assert sorted(failed) == sorted(bad)
         assert answers == {key: 7 * (key == "s500") for key in keys if key not in bad}
         assert done[-1] == len(keys)
@@ -540,7 +540,7 @@ async def test_nothing_that_was_delivered_is_told_as_failed(account: Account) ->
         keys = [f"s{n}" for n in range(100)]
         each = api.stats.collect_each(Day("2024-05-05"), keys=keys, inferred=False, on_error=failures.append)
         found = [key async for key, _ in each]
-    told = [key for failure in failures for key in failure.call.keys]
+    told = [key for failure in failures for key in failure.keys]
     assert sorted(found) == sorted(served)
     assert sorted([*found, *told]) == sorted(keys)
 

@@ -44,8 +44,8 @@ async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
         )
         requests = len(box.requests)
     assert counts(stats) == counts(truth)
-    assert [failure.call.keys for failure in failures] == [("nobody-has-this",)] * 12
-    assert len({failure.call.params for failure in failures}) == 12
+    assert [failure.keys for failure in failures] == [("nobody-has-this",)] * 12
+    assert len({failure.label for failure in failures}) == 12
     assert all(isinstance(failure.error, BadRequestError) for failure in failures)
     # 10 batches x 12 windows, and what setting one slashtag apart costs.
     assert 120 < requests < 120 + 12 * 16
@@ -90,7 +90,7 @@ async def test_failures_of_the_service_are_told_and_the_rest_goes_on(account: Ac
             DateRange("2024-01-01", "2024-01-31"), keys=keys, on_error=failures.append
         )
         assert stats.total == box.truth.range("2024-01-01", "2024-01-31", keys=keys[100:]).total_clicks
-    assert [key for failure in failures for key in failure.call.keys] == keys[:100]
+    assert [key for failure in failures for key in failure.keys] == keys[:100]
     assert len(failures) == 4
     assert isinstance(failures[0].error, ServerError)
 
@@ -137,7 +137,7 @@ async def test_slashtags_that_failed_are_requested_alone_or_added_up(account: Ac
         whole = part + await api.stats.retry(failures)
         plan = failures[0].plan
         assert plan is not None
-        assert counts(await api.stats.run(plan)) == counts(account.each(keys)[failures[0].call.keys[0]])
+        assert counts(await api.stats.run(plan)) == counts(account.each(keys)[failures[0].keys[0]])
     assert counts(whole) == counts(account.truth(None, keys))
     assert whole.complete
 
@@ -163,7 +163,7 @@ async def test_an_unknown_tag_is_told_and_the_others_are_counted(account: Accoun
         name = box.truth.tags()[0].name
         stats = await api.stats.collect(Year(2024), tags=["nobody's", name], on_error=failures.append)
         assert stats.total == box.truth.year(2024, tag=name).clicks_total
-    assert [failure.call.tag for failure in failures] == ["nobody's"]
+    assert [failure.tag for failure in failures] == ["nobody's"]
 
 
 async def total_of_each(api: AsyncSession, query: Year, **options: Any) -> int:
@@ -190,7 +190,7 @@ async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(
             await total(api, Year(2024), keys=slowly(keys))
         with pytest.raises(TypeError, match="slashtags or ShortUrls"):
             await total(api, Year(2024), keys=slowly([None]), on_error=failures.append)
-    assert [(failure.call.label, type(failure.error)) for failure in failures] == [
+    assert [(failure.label, type(failure.error)) for failure in failures] == [
         ("slashtag 'a,b'", InvalidRequestError),
         ("slashtag ''", InvalidRequestError),
     ]

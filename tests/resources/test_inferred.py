@@ -128,7 +128,7 @@ def test_what_is_inferred_is_what_is_asked_alone_for_hardly_more_requests(
     assert {key: list(stats.clicks) for key, stats in inferred.items()} == {
         key: list(stats.clicks) for key, stats in alone.items()
     }
-    windows = len(query.time_slices(zone, datetime.now(UTC), "inclusive")) + (days_to_come is not None)
+    windows = len(query._time_slices(zone, datetime.now(UTC), "inclusive")) + (days_to_come is not None)
     # All-time statistics, checks and a verification of each batch; a month more than windows.
     batches = -(-n // 100)
     assert len(service.asked) <= n * (windows + 1) + batches * (1 + 9 * (windows + 1))
@@ -172,7 +172,7 @@ def test_what_fails_is_said_and_a_refused_slashtag_costs_itself_only(
         on_error=failures.append,
         progress=lambda done, total: progress.append((done, total)),
     )
-    failed = [key for failure in failures for key in failure.call.keys]
+    failed = [key for failure in failures for key in failure.keys]
     assert "bad" in failed
     if not share:
         assert failed == ["bad"]
@@ -412,7 +412,7 @@ def test_late_clicks_never_make_a_link_lose_any(
 
     failures: list[Failure] = []
     totals = each_total(send, keys, RECENT, on_error=failures.append)
-    assert set(keys) - set(totals) == {key for failure in failures for key in failure.call.keys}
+    assert set(keys) - set(totals) == {key for failure in failures for key in failure.keys}
     for key, total in totals.items():
         assert before[key] <= total <= service.clicks[key]
 

@@ -115,7 +115,7 @@ async def test_unknown_slashtags_are_set_apart_on_the_path_of_the_samples(accoun
     async with account.serve(paths="samples", unknown_keys="error") as box, client(box) as api:
         stats = await api.stats.collect(Year(2024), keys=keys, on_error=failures.append)
         assert period(stats) == period(box.truth.year(2024, keys=keys[:9]))
-    assert [failure.call.keys for failure in failures] == [("update-2",)]
+    assert [failure.keys for failure in failures] == [("update-2",)]
 
 
 @pytest.mark.parametrize("query", [DateRange("2024-01-01", "2024-01-02"), Year(2024), AllTime()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ import aiohttp
 import pytest
 from aiohttp.client_proto import ResponseHandler
 
+import slashtag
 from slashtag import AsyncSession, OutcomeUnknownError, RetryPolicy, TransportError, UnexpectedResponseError
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
@@ -127,6 +129,36 @@ async def test_whoever_watches_aiohttp_sees_each_request(
         assert seen == ["GET", "PUT"]
 
 
+@pytest.mark.parametrize("watch", WATCHED)
+async def test_a_session_says_once_why_its_requests_leave_the_fast_path(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    watch: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    caplog.set_level(logging.INFO, "slashtag")
+    watch(monkeypatch)
+    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
+        await get(session)
+        await get(session)
+    told = [record.levelname for record in caplog.records if "ClientSession.request" in record.getMessage()]
+    # To switch it off, or to pass a session, is the user's own choice.
+    assert told == ["INFO"] * (watch is not switched_off)
+
+
+async def test_a_header_of_the_user_wins() -> None:
+    given = {"User-Agent": "shop/2"}, None
+    for headers in given:
+        async with Wire(ok(PAGE)) as wire, aiohttp.ClientSession(headers=headers) as http:
+            async with connect(wire, http=http) as session:
+                await get(session)
+            expected = "shop/2" if headers else f"slashtag/{slashtag.__version__}"
+            assert wire.requests[0].headers["user-agent"] == expected
+    async with Wire(ok(PAGE)) as wire, aiohttp.ClientSession(skip_auto_headers=["user-agent"]) as http:
+        async with connect(wire, http=http) as session:
+            await get(session)
+        assert "user-agent" not in wire.requests[0].headers
+
+
 def test_these_tests_run_with_a_version_that_is_trusted() -> None:
     assert http1.TESTED, f"read what changed in {aiohttp.__version__}, and raise SERIES"
 
@@ -239,7 +271,7 @@ async def test_both_ways_send_the_same() -> None:
         "apisecret": "wiresecret_0123",
         "accept": "application/json",
         "accept-encoding": question.headers["accept-encoding"],
-        "user-agent": aiohttp.http.SERVER_SOFTWARE,
+        "user-agent": f"slashtag/{slashtag.__version__}",
     }
     assert "gzip" in question.headers["accept-encoding"]
     assert question.headers == common

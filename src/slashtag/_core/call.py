@@ -6,7 +6,7 @@ from inspect import iscoroutinefunction
 from math import inf
 from numbers import Real
 from types import UnionType
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -19,8 +19,6 @@ Repeat = Literal["always", "if not done", "if unsent", "never"]
 Freshness = Literal["any", "no cache", "new connection", "current"]
 #: Is called with what is done, and the total if that is known.
 Progress = Callable[[int, int | None], object]
-RedirectCode = Literal[301, 302, 303, 304, 307, 308]
-REDIRECT_CODES: tuple[int, ...] = get_args(RedirectCode)
 MAX_SLASHTAG = 100
 MAX_PASSWORD = 50
 MAX_TAG_NAME = 25

@@ -30,7 +30,7 @@ class MonthFilter:
         for window in windows(*query.bounds, zone, within_months=True):
             self.time_slices[window] = range_slice(window, range_end)
         #: The time slice of all-time statistics; an answer from before these months had ended is of no use.
-        self.all_time_slice = AllTime().time_slice(timedelta(), (midnight(self._recent) + DAY).timestamp())
+        self.all_time_slice = AllTime()._time_slice(timedelta(), (midnight(self._recent) + DAY).timestamp())
 
     def is_active(self, window: Window, counts: Counts) -> bool:
         """Return whether a batch can have clicks in a window of the range."""

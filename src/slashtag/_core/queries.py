@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import pairwise
 from math import inf
 from types import NoneType
-from typing import Any, ClassVar, Generic, TypeVar, Union, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, cast, get_args, overload
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -60,8 +60,8 @@ OLDEST_CLICK = datetime(2000, 1, 1, tzinfo=UTC)
 class Query(PydanticType, Generic[R_co], frozen=True):
     """Base class of all statistics queries; `R_co` is the type of the result."""
 
-    path: ClassVar[str]
-    answer_type: ClassVar[type[StatsAnswer]]
+    _path: ClassVar[str]
+    _answer_type: ClassVar[type[StatsAnswer]]
 
     @classmethod
     def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
@@ -80,7 +80,7 @@ class Query(PydanticType, Generic[R_co], frozen=True):
         """Return the query with bounds that do not depend on today, nor on the zone if one is given."""
         return self
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
+    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         """Split the query by time, according to the zone and the limits of the service."""
         raise NotImplementedError
 
@@ -88,17 +88,17 @@ class Query(PydanticType, Generic[R_co], frozen=True):
         """Return the first and last date of the result, None for a query without days."""
         return None
 
-    def running_sum(self, span: Span | None) -> RunningSum[R_co]:
+    def _running_sum(self, span: Span | None) -> RunningSum[R_co]:
         """Return an empty sum, to which the results of all requests are added; see `span`."""
-        return cast("RunningSum[R_co]", RunningSum(self.answer_type.result_type, span))
+        return cast("RunningSum[R_co]", RunningSum(self._answer_type.result_type, span))
 
-    def call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
+    def _call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
         return Call(
             method="GET",
-            path=self.path,
+            path=self._path,
             params=selector.params() + time_slice.params,
-            returns=self.answer_type,
+            returns=self._answer_type,
             label=f"{selector}, {time_slice.label}",
             replayable=True,
             period_end=time_slice.period_end,
@@ -115,11 +115,22 @@ class DateRange(Query[RangeStats], frozen=True):
     See docs/service.md, Statistics for a date or date range.
     """
 
-    path = "stats"
-    answer_type = RangeAnswer
+    _path = "stats"
+    _answer_type = RangeAnswer
 
-    start: date | datetime | str | None = None
-    end: date | datetime | str | None = None
+    if TYPE_CHECKING:
+        # What it holds, and what it is made of: both ends, or neither.
+        start: Bound | None
+        end: Bound | None
+
+        @overload
+        def __init__(self, start: Bound | str, end: Bound | str) -> None: ...
+        @overload
+        def __init__(self, *, relative: str) -> None: ...
+        def __init__(self, start: Any = None, end: Any = None, relative: Any = None) -> None: ...
+    else:
+        start: date | datetime | str | None = None
+        end: date | datetime | str | None = None
     relative: str | None = None
 
     def __post_init__(self) -> None:
@@ -128,6 +139,9 @@ class DateRange(Query[RangeStats], frozen=True):
                 raise InvalidRequestError("a range has a start and an end, or is relative to today")
             parse_span(self.relative, OLDEST_CLICK.date())
             return
+        if self.start is None or self.end is None:
+            missing = "start" if self.start is None else "end"
+            raise InvalidRequestError(f"{missing} must be a date or a date-time; for one day give Day(...)")
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
         start, end = self.bounds
@@ -192,7 +206,7 @@ class DateRange(Query[RangeStats], frozen=True):
         counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone), compare)
         return DateRange(*counted), DateRange(*before)
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
+    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         return range_slices(*self.bounds, zone, range_end)
 
     def span(self, zone: tzinfo) -> Span:
@@ -210,15 +224,20 @@ class Day(Query[RangeStats], frozen=True):
     See docs/service.md, Statistics for a date or date range.
     """
 
-    path = "stats"
-    answer_type = RangeAnswer
+    _path = "stats"
+    _answer_type = RangeAnswer
 
-    date: _Date | str
+    if TYPE_CHECKING:
+        date: _Date
+
+        def __init__(self, date: _Date | str) -> None: ...
+    else:
+        date: _Date | str
 
     def __post_init__(self) -> None:
         force_setattr(self, "date", parse_day("date", self.date))
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
+    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         day, _ = self.span(zone)
         found = windows(day, day, zone)
         whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - SECOND
@@ -228,7 +247,6 @@ class Day(Query[RangeStats], frozen=True):
         return [TimeSlice(params, str(day), found[0], found[0].period_end)]
 
     def span(self, zone: tzinfo) -> Span:
-        assert not isinstance(self.date, str)
         return self.date, self.date
 
 
@@ -236,12 +254,12 @@ class Year(Query[PeriodStats], frozen=True):
     """Statistics of one calendar year in the `timezone` of the call, 4 digits.
 
     A zone with several offsets within the year raises InvalidRequestError. The request goes to the stated
-    path; on a 404 the path of the document's samples is tried once.
+    _path; on a 404 the path of the document's samples is tried once.
     See docs/service.md, Statistics for a year.
     """
 
-    path = "stats/yearly"
-    answer_type = PeriodAnswer
+    _path = "stats/yearly"
+    _answer_type = PeriodAnswer
 
     year: int
 
@@ -249,7 +267,7 @@ class Year(Query[PeriodStats], frozen=True):
         # A smaller number is probably a two-digit year.
         check_int("year", self.year, 1000, 9998)
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
+    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         first, last = date(self.year, 1, 1), date(self.year, 12, 31)
         return whole_period(zone, first, last, f"year {self.year}", ("year", f"{self.year:04d}"))
 
@@ -261,14 +279,14 @@ class AllTime(Query[PeriodStats], frozen=True):
     a 404 the path of the document's samples is tried once. See docs/service.md, Statistics for all time.
     """
 
-    path = "stats/alltime"
-    answer_type = PeriodAnswer
+    _path = "stats/alltime"
+    _answer_type = PeriodAnswer
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
+    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         offsets = (offset for *_, offset in segments(zone, OLDEST_CLICK, now))
-        return [self.time_slice(only_offset(zone, offsets, "all time"))]
+        return [self._time_slice(only_offset(zone, offsets, "all time"))]
 
-    def time_slice(self, offset: timedelta, period_end: float = inf) -> TimeSlice:
+    def _time_slice(self, offset: timedelta, period_end: float = inf) -> TimeSlice:
         """Return the time slice for one offset; pass `period_end` if only months that have ended matter."""
         return TimeSlice(timezone_param(offset), "all time", period_end=period_end)
 
@@ -281,12 +299,18 @@ class CountryGeo(Query[GeoStats], frozen=True):
     geo-location statistics.
     """
 
-    path = "stats/country/geo"
-    answer_type = GeoAnswer
+    _path = "stats/country/geo"
+    _answer_type = GeoAnswer
 
     iso_code: str
-    start: date | str
-    end: date | str
+    if TYPE_CHECKING:
+        start: date
+        end: date
+
+        def __init__(self, iso_code: str, start: date | str, end: date | str) -> None: ...
+    else:
+        start: date | str
+        end: date | str
 
     def __post_init__(self) -> None:
         force_setattr(self, "iso_code", check_country(self.iso_code))
@@ -296,9 +320,7 @@ class CountryGeo(Query[GeoStats], frozen=True):
         force_setattr(self, "start", start)
         force_setattr(self, "end", end)
 
-    def time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
-        assert not isinstance(self.start, str)
-        assert not isinstance(self.end, str)
+    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         label = f"{self.iso_code}, {self.start} to {self.end}"
         country = ("iso_code", self.iso_code)
         dates = ("start_date", str(self.start)), ("end_date", str(self.end))
@@ -326,49 +348,50 @@ class Plan(Struct, Generic[R_co], frozen=True):
     """
 
     query: Query[R_co]
-    selectors: tuple[Selector, ...]
-    time_slices: tuple[TimeSlice, ...]
+    _selectors: tuple[Selector, ...]
+    _time_slices: tuple[TimeSlice, ...]
     span: Span | None
-    start: int
-    stop: int
+    _start: int
+    _stop: int
     missing: int = 0
 
     def __len__(self) -> int:
-        return self.stop - self.start
+        return self._stop - self._start
 
     def __repr__(self) -> str:
         return f"<Plan of {many(len(self), 'request')}: {self.query!r}>"
 
-    def requests(self) -> Iterator[StatsRequest]:
+    def _requests(self) -> Iterator[StatsRequest]:
         """Yield the requests, grouped by selector."""
-        width = len(self.time_slices)
-        for n in range(self.start, self.stop):
-            yield self.request(self.selectors[n // width], self.time_slices[n % width])
+        width = len(self._time_slices)
+        for n in range(self._start, self._stop):
+            yield self._request(self._selectors[n // width], self._time_slices[n % width])
 
-    def request(
+    def _request(
         self, selector: Selector, time_slice: TimeSlice, failures_before: int | None = None
     ) -> StatsRequest:
         """Return the request for one selector and one time slice."""
-        return StatsRequest(selector, time_slice, self.query.call(selector, time_slice), failures_before)
+        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice), failures_before)
 
-    def only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
+    def _only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
         """Return the plan for one selector and one time slice, or all of them."""
-        slices = self.time_slices if time_slice is None else (time_slice,)
-        return replace(self, selectors=(selector,), time_slices=slices, start=0, stop=len(slices), missing=0)
+        slices = self._time_slices if time_slice is None else (time_slice,)
+        stop = len(slices)
+        return replace(self, _selectors=(selector,), _time_slices=slices, _start=0, _stop=stop, missing=0)
 
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""
         if n < 1:
             raise InvalidRequestError(f"a plan cannot be split into {n} parts")
-        cuts = [self.start + len(self) * i // n for i in range(n + 1)]
+        cuts = [self._start + len(self) * i // n for i in range(n + 1)]
         parts = [self._part(start, stop) for start, stop in pairwise(cuts)]
         return [replace(parts[0], missing=self.missing), *parts[1:]]
 
     def _part(self, start: int, stop: int) -> Plan[R_co]:
         """Return the plan for some of the requests, with only the selectors that it needs."""
-        width = max(1, len(self.time_slices))
-        selectors, skipped = self.selectors[start // width : -(-stop // width)], start // width * width
-        return replace(self, selectors=selectors, start=start - skipped, stop=stop - skipped, missing=0)
+        width = max(1, len(self._time_slices))
+        selectors, skipped = self._selectors[start // width : -(-stop // width)], start // width * width
+        return replace(self, _selectors=selectors, _start=start - skipped, _stop=stop - skipped, missing=0)
 
 
 def check_query(query: object) -> None:
@@ -390,5 +413,5 @@ def make_plan(
     # Without a zone `localized` refuses local times.
     query = query.resolve(None if timezone is None else zone, now)
     selectors = tuple(selectors)
-    slices = tuple(query.time_slices(zone, now, range_end))
+    slices = tuple(query._time_slices(zone, now, range_end))
     return Plan(query, selectors, slices, query.span(zone), 0, len(selectors) * len(slices))

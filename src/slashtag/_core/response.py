@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from http import HTTPStatus
 from math import inf
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
@@ -50,6 +51,11 @@ _COUNTS_TAGS = re.compile(
     r"(?!.*\b(?:requests|request (?:rate|limit|quota)|per (?:second|minute|hour))\b)",
     re.IGNORECASE,
 )
+_TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+_ENVELOPE = {"status", "message", "data"}
 _AGE = re.compile(r"[0-9]{1,10}")
 _RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
 
@@ -66,6 +72,21 @@ class _AnyEnvelope(Struct, gc=False):
     status: int
     message: str | None = None
     data: Any = None
+
+
+class AnyAnswer(Struct, frozen=True):
+    """Successful answer of an endpoint that has no method here: what it holds, and what its envelope says.
+
+    | body                                      | data                         |
+    |-------------------------------------------|------------------------------|
+    | empty, as with a 204                      | None                         |
+    | an envelope: `status`, `message`, `data`  | `data`, None if it is absent |
+    | an envelope with other members            | all of it                    |
+    | other JSON                                | all of it                    |
+    """
+
+    data: Any
+    message: str = "ok"
 
 
 _fields = lru_cache(maxsize=8)(fields)
@@ -146,6 +167,38 @@ def _decode_repaired(returns: Any, value: Any, report: ReportUnreadable) -> Enve
         return _decoder(returns).decode(json.dumps(left))
 
 
+def _is_success(call: Call[Any], status: int) -> bool:
+    """Return whether an HTTP status is that of a success: 200, and any 2xx where nothing is documented."""
+    return status == 200 or (call.returns is AnyAnswer and 200 <= status < 300)
+
+
+def _any_answer(body: bytes | bytearray, report: ReportUnreadable, scrubber: Scrubber) -> AnyAnswer | str:
+    """Return what the body of a success holds, by the table of AnyAnswer, or what is wrong with it."""
+    if not body.strip(_BLANK):
+        return AnyAnswer(None)
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = repaired(decode_leniently(body), lambda text: report(scrubber.text(text)))
+    try:
+        envelope = msgspec.convert(value, _AnyEnvelope, strict=False)
+    except msgspec.ValidationError:
+        return AnyAnswer(value)
+    is_bare = value.keys() <= _ENVELOPE
+    if envelope.message is None and not (is_bare and "data" in value):
+        return AnyAnswer(value)
+    if not 200 <= envelope.status < 300:
+        return f"the envelope says {envelope.status}"
+    message = scrubber.text((envelope.message or "ok")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
+    is_phrase = message.strip(" .!").lower() == _PHRASES.get(envelope.status, "").lower()
+    return AnyAnswer(envelope.data if is_bare else value, "ok" if is_phrase else message)
+
+
+def is_ok(message: str | None) -> bool:
+    """Return whether the message of an envelope is that of a success."""
+    return (message or "ok").strip(" .!").lower() in ("ok", "success")
+
+
 def _is_record(returns: Any) -> bool:
     kind = get_origin(returns) or returns
     return isinstance(kind, type) and issubclass(kind, Record)
@@ -177,13 +230,21 @@ def parse(
     may have sent it, so it does not show that a link, a tag or a page is missing.
     """
     problem = ""
-    if status == 200:
+    if call.returns is AnyAnswer and _is_success(call, status):
+        try:
+            answer = _any_answer(body, report, scrubber.adding(call.secrets))
+            if not isinstance(answer, str):
+                return answer  # type: ignore[return-value]
+            problem = answer
+        except _UNDECODABLE as error:
+            problem = str(error)
+    elif status == 200:
         try:
             returns: Any = call.returns
             envelope = _decode(returns, body, report, scrubber)
             if envelope.status != 200:
                 problem = f"the envelope says {envelope.status}"
-            elif (envelope.message or "ok").strip(" .!").lower() in ("ok", "success"):
+            elif is_ok(envelope.message):
                 return envelope.data  # type: ignore[no-any-return]
             else:
                 message = scrubber.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
@@ -197,6 +258,7 @@ def parse(
     # Raised outside the handler: its context, the decoding error, would keep the body.
     failure = _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
     failure.method, failure.path = call.method, call.path
+    del headers, body  # which may echo a secret, and which a traceback would show
     raise failure
 
 
@@ -213,7 +275,12 @@ def answered_at(headers: Mapping[str, str], now: float = inf) -> float | None:
 
 
 def check_age(
-    call: Call[Any], headers: Mapping[str, str], made: float | None, asked_at: float, now: float
+    call: Call[Any],
+    headers: Mapping[str, str],
+    made: float | None,
+    asked_at: float,
+    now: float,
+    scrubber: Scrubber = _NO_SECRETS,
 ) -> None:
     """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches.
 
@@ -233,7 +300,7 @@ def check_age(
         text = "a cache answered, from before the period had ended, or a clock is wrong"
     else:
         return
-    raise UnexpectedResponseError(text, status=200, repeatable=False)
+    raise UnexpectedResponseError(text, status=200, repeatable=False, headers=scrubber.headers(headers))
 
 
 def _age(headers: Mapping[str, str]) -> int:
@@ -252,6 +319,7 @@ def _error(
     now: float | None,
 ) -> APIError | UnexpectedResponseError:
     excerpt = scrub.excerpt(body)
+    page = _page(body, status, scrub)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
         try:
@@ -260,36 +328,54 @@ def _error(
             raise
         except (msgspec.DecodeError, UnicodeDecodeError):
             envelope = _any_decoder.decode(_repaired_body(body, lambda text: None))
-    effective = envelope.status if envelope is not None and status == 200 else status
+    accepted = _is_success(call, status)
+    effective = envelope.status if envelope is not None and accepted else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None
-    if effective < 400 or (effective == 404 and not from_service):
+    # Of an endpoint that is not modelled, a router may say so that there is none.
+    if effective < 400 or (effective == 404 and not from_service and call.returns is not AnyAnswer):
         if effective >= 400:
             what = "a 404 that is not from the service"
         elif effective >= 300:
             what = f"an answer of {effective}: redirects are never followed, they would leak the credentials"
-        elif status == 200:
+        elif accepted:
             what = f"not the documented answer: {scrub.text(problem)}"
         else:
             what = f"an undocumented status {status}"
+        if page and not 300 <= effective < 400:
+            what = f"{what.partition(':')[0]}: {page}"
         return UnexpectedResponseError(
             what,
             # A 2xx in the envelope of a 200 is no status of its own.
             status=effective if effective >= 300 else status,
             excerpt=excerpt,
-            repeatable=effective >= 400 or (status == 200 and effective < 300),
+            headers=scrub.headers(headers),
+            repeatable=effective >= 400 or (accepted and effective < 300),
         )
     if envelope is not None:
         message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
     else:
-        message = scrub.text(excerpt.decode(errors="replace"))
+        message = page or scrub.text(excerpt.decode(errors="replace"))
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
         data=None if envelope is None else scrub.value(envelope.data),
         retry_after=parse_retry_after(headers, now),
         from_service=from_service,
+        headers=scrub.headers(headers),
     )
+
+
+def _page(body: bytes | bytearray, status: int, scrub: Scrubber) -> str:
+    """Return the title of a page of HTML, and that it is one; empty if an answer is none."""
+    start = body[:SCRUBBED_BYTES].lstrip(_BLANK)
+    if not start.startswith(b"<"):
+        return ""
+    text = scrub.text(start.decode(errors="replace"))[:_LONGEST_MESSAGE]
+    found = _TITLE.search(text)
+    title = " ".join(_TAG.sub(" ", found[2]).split())[:SHOWN] if found else ""
+    title = title.removeprefix(str(status)).lstrip(" -:|") or _PHRASES.get(status, "")
+    return f"{title}: a page of {'XML' if start.startswith(b'<?xml') else 'HTML'}, not the service's answer"
 
 
 def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:

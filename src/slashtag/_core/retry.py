@@ -12,13 +12,15 @@ GET that only helps   "never"        fail        fail           fail            
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
 lost answer; one that is too large, or has an undocumented 2xx status, is never repeated. All other errors of
-the service, redirects, any 401, and a certificate that is not valid fail. A POST is "if unsent" whatever its
-call says. If a repeated rename does not find the link, it is unknown.
+the service, redirects, any 401, and a certificate that is not valid fail. If a repeated rename does not find
+the link, it is unknown. `session.request` repeats PUT and DELETE "always", POST and PATCH "if unsent" unless
+the caller says that they are `repeatable`.
 
 A rate-limit 429 is not an attempt: the sender puts the request back into the queue. What gets here fails:
 TagLimitError, and the RateLimitError or, without a 429, the QueueTimeoutError raised after `max_wait`.
 """
 
+from math import inf
 from numbers import Real
 from typing import Any
 
@@ -64,7 +66,9 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 _RULES: dict[str, Rule] = {
     "max_attempts": POSITIVE_INT,
-    **dict.fromkeys(("max_elapsed", "backoff_base", "backoff_cap"), SECONDS),
+    # The first attempt has to end within it too.
+    "max_elapsed": Rule(Real, lambda s: 0 < s < inf, "a positive number of seconds"),
+    **dict.fromkeys(("backoff_base", "backoff_cap"), SECONDS),
     "max_wait": Rule(Real | None, SECONDS.is_allowed, SECONDS.words),
 }
 
@@ -106,7 +110,7 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
         return False
     if isinstance(error, TransportError) and error.unsent:
         return True
-    if call.method == "POST" or not is_failure(error):
+    if not is_failure(error):
         return False
     return call.repeat == "always" or (call.repeat == "if not done" and not answer_lost(error))
 
@@ -123,6 +127,7 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
         method=call.method,
         path=call.path,
         attempts=attempts,
+        headers=error.headers if isinstance(error, RequestFailedError) else {},
     )
     unknown.__cause__ = error
     return unknown
@@ -158,4 +163,5 @@ def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimi
         data=error.data,
         retry_after=error.retry_after,
         from_service=error.from_service,
+        headers=error.headers,
     )

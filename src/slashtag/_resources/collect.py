@@ -41,15 +41,18 @@ log = logging.getLogger("slashtag")
 
 
 class Failure(Struct, Generic[Of_co], frozen=True):
-    """Argument of `on_error`: a call that failed for good, its error, and the plan of what is missing.
+    """Argument of `on_error`: a request that failed for good, its error, and the plan of what is missing.
 
-    `plan` has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
+    `keys` or `tag` are those of the request, `label` names them and its days; `error` has its path. `plan`
+    has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
     `collect_each`, of a whole batch if nothing was answered. `session.stats.retry` takes failures and runs
     their plans; None: the service cannot be asked, as for a slashtag with a comma.
     """
 
-    call: Call[Any]
+    label: str
     error: SlashtagError
+    keys: tuple[str, ...] = ()
+    tag: str | None = None
     plan: Plan[Of_co] | None = None
 
 
@@ -68,7 +71,7 @@ async def collect(
     Of a batch that is refused halves are sent, to find the slashtag at fault. Before the service has accepted
     anything, one batch at a time is taken apart, for which all others wait: it may refuse everything.
     """
-    running_sum = plan.query.running_sum(plan.span)
+    running_sum = plan.query._running_sum(plan.span)
 
     async def send(request: StatsRequest) -> SlashtagError | None:
         try:
@@ -81,7 +84,7 @@ async def collect(
 
     def fail(request: StatsRequest, error: SlashtagError) -> None:
         # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
-        to_retry = replace(plan.only(request.selector, request.time_slice), missing=-1)
+        to_retry = replace(plan._only(request.selector, request.time_slice), missing=-1)
         state.report_failure(request.call, error, to_retry)
         state.done()
 
@@ -89,7 +92,7 @@ async def collect(
         if state.total is not None:
             state.total += 1  # two steps instead of one
         parts = map(Selector.of, halves(request.selector.links))
-        return [plan.request(part, request.time_slice, state.failures) for part in parts]
+        return [plan._request(part, request.time_slice, state.failures) for part in parts]
 
     async def take_apart(request: StatsRequest, error: SlashtagError) -> Sequence[StatsRequest]:
         """Send halves of a refused batch, then of a half, until one is accepted; return what to send next."""
@@ -124,7 +127,7 @@ async def collect(
         return ()
 
     # Of one request without a worker pool, which costs half as much as the request.
-    source = await work(*plan.requests()) if len(plan) == 1 else requests or plan.requests()
+    source = await work(*plan._requests()) if len(plan) == 1 else requests or plan._requests()
     if source:
         await WorkerPool(source, work, workers).run()
     running_sum.add_missing(state.missing)
@@ -244,7 +247,7 @@ class RunState:
         if self._on_error is None or error.is_fatal:
             raise error
         self.missing += 1
-        self._on_error(Failure(call, error, plan))
+        self._on_error(Failure(call.label, error, call.keys, call.tag, plan))
 
     def report_look_alike(self, slashtag: str) -> None:
         """Log a slashtag that looks like one in another batch; the first as a warning, of many."""
@@ -268,6 +271,4 @@ class RunState:
             log.warning("a link is missing from the statistics: %s", error)
             return
         selector = Selector(keys=(key if isinstance(key, str) else key.slashtag or "",))
-        params, label = selector.params(), str(selector)
-        call = Call(method="GET", path=self._query.path, params=params, returns=object, label=label)
-        self._on_error(Failure(call, error))
+        self._on_error(Failure(str(selector), error, selector.keys))

@@ -87,9 +87,9 @@ class EachRun(Generic[R]):
     ) -> None:
         self._fetcher, self._plan, self._state = fetcher, plan, state
         self._workers, self._ordered, self._now = workers, ordered, now.timestamp()
-        has_tags = any(selector.tag is not None for selector in plan.selectors)
-        self._infers = inferred and not has_tags and plan.query.answer_type is RangeAnswer
-        width = len(plan.time_slices)
+        has_tags = any(selector.tag is not None for selector in plan._selectors)
+        self._infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
+        width = len(plan._time_slices)
         self._filter: MonthFilter | None = None
         if self._infers and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
             self._filter = MonthFilter(plan.query, zone, now, range_end)
@@ -105,7 +105,8 @@ class EachRun(Generic[R]):
     def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
         """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
         first = FIRST_GROUP if self._is_growing else self._size
-        groups = read_groups(as_read(self._plan.selectors) if batches is None else batches, self._size, first)
+        batches = as_read(self._plan._selectors) if batches is None else batches
+        groups = read_groups(batches, self._size, first)
         return Results(tasks, WorkerPool(groups, self._collect, GROUPS_AT_ONCE), self._results)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
@@ -117,7 +118,7 @@ class EachRun(Generic[R]):
         if self._groups <= SMALL_GROUPS + 1 and self._is_growing:
             await earlier.wait()
         if self._may_infer and not await self._collect_months(group):
-            await self._collect_parts(group, [(each, selectors) for each in self._plan.time_slices])
+            await self._collect_parts(group, [(each, selectors) for each in self._plan._time_slices])
         if not self._may_infer:  # from the beginning, or because of what was found about the service
             await self._collect_alone(group)
         await group.end()
@@ -132,7 +133,7 @@ class EachRun(Generic[R]):
         async def learn(selector: Selector) -> None:
             if traits.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
                 return
-            call = AllTime().call(selector, months.all_time_slice)
+            call = AllTime()._call(selector, months.all_time_slice)
             call = replace(call, freshness="new connection", repeat="never")
             try:
                 stats = await self._fetcher.fetch(call, is_result=False)
@@ -157,7 +158,8 @@ class EachRun(Generic[R]):
             }
             if active := [each for each in group.selectors if each.keys not in empty]:
                 parts.append((time_slice, active))
-        is_less = sum(len(active) for _, active in parts) < len(group.selectors) * len(self._plan.time_slices)
+        width = len(self._plan._time_slices)
+        is_less = sum(len(active) for _, active in parts) < len(group.selectors) * width
         if is_less and not traits.all_time_is_wrong:
             try:
                 await self._collect_parts(group, parts)
@@ -187,7 +189,7 @@ class EachRun(Generic[R]):
 
     async def _collect_alone(self, group: Group[R]) -> None:
         """Request each slashtag or tag of a group alone; deliver it once its last window is known."""
-        time_slices, windows = self._plan.time_slices, dict.fromkeys(group.names, 0)
+        time_slices, windows = self._plan._time_slices, dict.fromkeys(group.names, 0)
         group.begin([(time_slice, group.selectors) for time_slice in time_slices])
 
         async def deliver(name: str) -> None:
@@ -219,7 +221,7 @@ class EachRun(Generic[R]):
             if name in group.failed:
                 return
             try:
-                call = self._plan.query.call(selector, time_slice)
+                call = self._plan.query._call(selector, time_slice)
                 stats = await self._fetcher.fetch(call, time_slice.window)
             except SlashtagError as error:
                 if not self._state.may_go_on(error):
@@ -246,7 +248,7 @@ class EachRun(Generic[R]):
 
         async def ask(question: Question) -> None:
             selector = group.select(question.keys)
-            call = replace(query.call(selector, time_slice), freshness=question.freshness)
+            call = replace(query._call(selector, time_slice), freshness=question.freshness)
             try:
                 stats = await self._fetcher.fetch(call, window, is_result=False)
             except SlashtagError as error:

@@ -74,7 +74,7 @@ class Group(Generic[R]):
     def add(self, name: str, stats: Statistics) -> None:
         """Add what a slashtag or tag has in a time slice."""
         if name not in self._sums:
-            self._sums[name] = self._plan.query.running_sum(self._plan.span)
+            self._sums[name] = self._plan.query._running_sum(self._plan.span)
         self._sums[name].add(stats)
 
     def advance(self, time_slice: TimeSlice, open_: float) -> None:
@@ -94,8 +94,8 @@ class Group(Generic[R]):
             if names := [name for name in selector.names if name not in self.failed | self._ready]:
                 self.failed.update(names)
                 failed = selector if selector.tag is not None else self.select(names)
-                call = self._plan.query.call(failed, time_slice)
-                self._state.report_failure(call, error, self._plan.only(failed))
+                call = self._plan.query._call(failed, time_slice)
+                self._state.report_failure(call, error, self._plan._only(failed))
 
     async def deliver(self, names: Iterable[str]) -> None:
         """Deliver results that are known now; if they are ordered, as far as none is missing before them."""
@@ -105,7 +105,7 @@ class Group(Generic[R]):
         async with self._delivery:
             for name in list(self._left):
                 if name in self._ready:
-                    total = self._sums.get(name) or self._plan.query.running_sum(self._plan.span)
+                    total = self._sums.get(name) or self._plan.query._running_sum(self._plan.span)
                     await self._results.put((name, total.result()))
                     self._sums.pop(name, None)
                 elif name not in self.failed:

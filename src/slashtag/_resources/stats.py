@@ -117,9 +117,9 @@ class Stats:
         added; otherwise as `collect`.
         """
         plans = [failure.plan for failure in failures if failure.plan is not None]
-        if len({plan.query.answer_type for plan in plans}) != 1:
+        if len({plan.query._answer_type for plan in plans}) != 1:
             raise InvalidRequestError("pass failures of one kind of query, which can be requested")
-        running_sum = plans[0].query.running_sum(None)
+        running_sum = plans[0].query._running_sum(None)
         state = RunState(plans[0].query, progress, None)
         state.total = len(plans)
         fetcher = self._fetcher()
@@ -274,7 +274,7 @@ class Stats:
             workers=self._workers,
         )
         if not isinstance(keys, AsyncIterable):
-            state.total = sum(len(selector.keys) or 1 for selector in plan.selectors)
+            state.total = sum(len(selector.keys) or 1 for selector in plan._selectors)
             return run.start(None, self._tasks)
         keys = aiter(keys)
         batches = read_batches(keys, batcher, listing=keys, sort=sort, in_order=in_order)
@@ -313,8 +313,8 @@ async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> A
     """Yield the requests for batches that are read asynchronously; close what these are read from."""
     async with aclosing(batches):
         async for batch in batches:
-            for time_slice in plan.time_slices:
-                yield plan.request(batch, time_slice)
+            for time_slice in plan._time_slices:
+                yield plan._request(batch, time_slice)
 
 
 Sort = Callable[[list[Any]], list[Any]]

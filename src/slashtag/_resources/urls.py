@@ -15,10 +15,8 @@ from .._core.batches import check_iterable
 from .._core.call import (
     MAX_PASSWORD,
     MAX_SLASHTAG,
-    REDIRECT_CODES,
     Call,
     Progress,
-    RedirectCode,
     check_callback,
     check_int,
     check_text,
@@ -27,7 +25,7 @@ from .._core.call import (
 from .._core.scrubber import HIDDEN
 from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
-from .._records import Page, ShortUrl
+from .._records import REDIRECT_CODES, Page, RedirectCode, ShortUrl
 from .._sending.sender import Sender
 from .listing import Resource
 
@@ -73,7 +71,7 @@ class Change(Struct, frozen=True, repr_omit_defaults=True):
     def __rich_repr__(self) -> Any:
         yield repr(self)
 
-    def call(self, *, once: bool = False) -> Call[RowsUpdated]:
+    def _call(self, *, once: bool = False) -> Call[RowsUpdated]:
         """Return the request; raises InvalidRequestError, which never shows the password.
 
         With `once` it is repeated only if nothing was sent, or after a 429.
@@ -204,7 +202,7 @@ class Urls(Resource[ShortUrl]):
         """
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
         del password  # which a traceback would show
-        return (await self._sender.send(change.call())).rows_updated
+        return (await self._sender.send(change._call())).rows_updated
 
     def update_many(
         self,
@@ -239,7 +237,7 @@ class Urls(Resource[ShortUrl]):
         changes = list(changes)
         for n, problem in find_problems(enumerate(changes, 1), "change"):
             raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
-        calls = [(change, change.call(once=not repeat_lost)) for change in changes]
+        calls = [(change, change._call(once=not repeat_lost)) for change in changes]
         results: asyncio.Queue[Outcome] = asyncio.Queue(MOST_WAITING)
         sender, done = self._sender.of_operation(), count(1)
 
@@ -270,7 +268,7 @@ def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[
     renamed: dict[str, int] = {}
     for n, change in changes:
         try:
-            change.call()
+            change._call()
         except InvalidRequestError as error:
             yield n, str(error)
             continue

@@ -28,6 +28,7 @@ from yarl import URL
 
 from .._core.call import Call
 from .._credentials import Credentials
+from .._version import __version__
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
@@ -86,6 +87,9 @@ NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, 
 
 SWITCHING_PROTOCOLS = 101
 
+#: Header of requests, unless your own aiohttp session has one.
+USER_AGENT = ("User-Agent", f"slashtag/{__version__}")
+
 #: Header of a request whose answer no cache may have.
 NO_CACHE = ("Cache-Control", "no-cache")
 
@@ -132,11 +136,14 @@ _PRIVATE = _original(aiohttp.ClientSession.__dict__.get("_request"))
 _PUBLIC = _original(aiohttp.ClientSession.__dict__.get("request"))
 
 
-def can_bypass_session(http: aiohttp.ClientSession) -> bool:
-    """Return False if ClientSession is patched or traced, or of an untested version."""
+def obstacle(http: aiohttp.ClientSession) -> str:
+    """Return why requests have to go through this session; empty if they need not."""
+    if not TESTED:
+        return f"aiohttp {aiohttp.__version__} is not of the series that was tested, {SERIES}x"
     kind = type(http)
-    untouched = getattr(kind, "_request", None) is _PRIVATE and kind.request is _PUBLIC
-    return TESTED and untouched and not http.trace_configs
+    if getattr(kind, "_request", None) is not _PRIVATE or kind.request is not _PUBLIC:
+        return "ClientSession is patched, as by a mock or an instrumentation"
+    return "ClientSession is traced" if http.trace_configs else ""
 
 
 @dataclass(eq=False, slots=True)

@@ -1,4 +1,4 @@
-"""Execution of one call: admission, attempts and retries, and the counters of a session.
+"""Execution of one call: admission, attempts and retries.
 
 The only module that uses tenacity.
 """
@@ -10,9 +10,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf
 from time import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
@@ -34,6 +32,7 @@ from .._core.retry import (
 from .._core.throttle.throttle import Ticket
 from .._errors import APIError, QueueTimeoutError, RateLimitError, RequestFailedError, SlashtagError
 from .admission import Admission, RetryBudget, WaitTooLongError
+from .metrics import Metrics
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -43,85 +42,8 @@ T = TypeVar("T")
 
 #: Parameters of the harmless request that settles whether create tag is refused for a reason of its own.
 ONE_TAG = (("page", "1"), ("pagesize", "1"))
-#: Seconds by which clocks may differ: some services write their local time as GMT.
-MOST_BEHIND = 86_400.0
 
 log = logging.getLogger("slashtag")
-
-
-@dataclass(eq=False, repr=False)
-class Metrics:
-    """Counters of a session and its views.
-
-    `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
-    `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
-    `inconsistent`: statistics answers that were added although they contradict themselves;
-    `unreadable`: members of records that are None, and texts of other answers that have U+FFFD, because they
-    cannot be read;
-    `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
-    current numbers of requests; `paused_until`: the event loop's time before which nothing is sent, past if
-    not paused; `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and
-    by its own clock, inf while unknown; `clock_behind`: the most seconds by which this machine's clock was
-    behind the service's, 0 if it was not; `retry_at`: the event loop's time of the next retry, past if none
-    waits for its time. A pickled copy has the numbers as they were.
-    """
-
-    _admission: Admission
-    requests: int = 0
-    replayed: int = 0
-    attempts: int = 0
-    retries: int = 0
-    bytes_received: int = 0
-    inconsistent: int = 0
-    unreadable: int = 0
-    oldest_answer: float = inf
-    clock_behind: float = 0.0
-    retry_at: float = 0.0
-
-    def __repr__(self) -> str:
-        names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
-        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
-        return f"Metrics({numbers})"
-
-    def note_clock(self, made: float, now: float) -> None:
-        """Note when an answer that is here now was made, by the service's clock."""
-        self.oldest_answer = min(self.oldest_answer, made)
-        behind = made - now
-        if behind > MOST_BEHIND >= self.clock_behind:
-            days, text = behind / 86_400, "days that are over may be left out, as if they were to come"
-            log.warning("this machine's clock is %.1f days behind the service's: %s", days, text)
-        self.clock_behind = max(self.clock_behind, behind)
-
-    def sends_again(self, at: float, now: float) -> None:
-        """Note a retry at this time of the event loop, unless another one comes before it."""
-        is_other_earlier = now < self.retry_at < at
-        if not is_other_earlier:
-            self.retry_at = at
-
-    def __getstate__(self) -> dict[str, Any]:
-        names = ("throttled", "learned_rate", "paused_until", "in_flight")
-        throttle = SimpleNamespace(**{name: getattr(self, name) for name in names})
-        return vars(self) | {"_admission": SimpleNamespace(waiting=self.waiting, throttle=throttle)}
-
-    @property
-    def throttled(self) -> int:
-        return self._admission.throttle.throttled
-
-    @property
-    def learned_rate(self) -> float | None:
-        return self._admission.throttle.learned_rate
-
-    @property
-    def paused_until(self) -> float:
-        return self._admission.throttle.paused_until
-
-    @property
-    def in_flight(self) -> int:
-        return self._admission.throttle.in_flight
-
-    @property
-    def waiting(self) -> int:
-        return self._admission.waiting
 
 
 class CallState(Struct):
@@ -209,6 +131,11 @@ class Sender:
             if ticket is None:
                 ticket = await self._wait(state, began)
                 began = loop.time()
+            # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
+            timeout = min(self.timeout, self.retry.max_elapsed - state.spent)
+            if timeout <= 0 and state.last is not None:
+                self.admission.cancelled(ticket)
+                raise state.last
             metrics.attempts += 1
             state.attempts += 1
             # A retry may meet another backend.
@@ -218,12 +145,18 @@ class Sender:
                     state.on_send()
                     state.on_send = None
                 status, headers, body = await self.transport.exchange(
-                    call, began, self.timeout, self.max_response_bytes, new_connection=new_connection
+                    call,
+                    began,
+                    timeout,
+                    self.max_response_bytes,
+                    new_connection=new_connection,
+                    is_cut=timeout < self.timeout,
                 )
                 metrics.bytes_received += len(body)
                 scrubber, report = self.transport.scrubber, self._report_unreadable
                 data = parse(call, status, headers, body, scrubber, time(), report)
             except SlashtagError as error:
+                headers, body = {}, b""  # which may echo a secret, and which a traceback would show
                 self._failed(call, state, ticket, error, began, loop.time())
                 if is_in_doubt(call, ticket):
                     await self._settle(state)
@@ -233,17 +166,19 @@ class Sender:
             else:
                 served, made = answered_at(headers), answered_at(headers, time())
                 if served is not None:
-                    metrics.note_clock(served, time())
+                    metrics._note_clock(served, time())
                 self.retry_budget.answered()
                 self.admission.accepted(ticket, loop.time())
                 # Last: the service has answered, though not as it is now.
                 now = time()
-                check_age(call, headers, made, now - (loop.time() - began), now)
+                check_age(call, headers, made, now - (loop.time() - began), now, scrubber)
                 if self.journal is not None:
                     self.journal.keep(call, data, body, made, served)
                 if log.isEnabledFor(logging.DEBUG):
-                    fields = _fields(call, status=200, bytes=len(body))
-                    log.debug("%s %s%s: 200, %d bytes", *_named(call), len(body), extra=fields)
+                    seconds, size = loop.time() - began, len(body)
+                    fields = _fields(call, status=status, bytes=size, duration=seconds)
+                    text = "%s %s%s: %d, %d bytes, %.3f s"
+                    log.debug(text, *_named(call), status, size, seconds, extra=fields)
                 return data
 
     def _failed(
@@ -269,19 +204,22 @@ class Sender:
                 self.admission.accepted(ticket, now)
             else:  # nothing was learnt: the session was closed, say
                 self.admission.cancelled(ticket)
-            kind = type(error).__name__
-            log.debug("%s %s%s: %s", *_named(call), kind, extra=_fields(call, error=kind))
+            kind, seconds = type(error).__name__, now - began
+            fields = _fields(call, error=error, duration=seconds)
+            log.debug("%s %s%s: %s, %.3f s", *_named(call), kind, seconds, extra=fields)
             raise error
         self.retry_budget.answered()
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
         state.earliest = self.admission.rejected(ticket, state.place, now, error.retry_after)
         state.ticket, state.refusal = ticket, error
-        self.metrics.sends_again(state.earliest, now)
+        self.metrics._sends_again(state.earliest, now)
         if (limit := tag_limit(call, error, ticket)) is not None:
             state.attempts += ticket.rejects  # which were answers to this call
             raise limit from None
-        log.info("%s %s: 429, back to the queue", call.method, call.path, extra=_fields(call, status=429))
+        state.waited += now - began
+        fields = _fields(call, error=error, duration=now - began)
+        log.info("%s %s: 429, back to the queue", call.method, call.path, extra=fields)
 
     async def _settle(self, state: CallState) -> None:
         """Find out by a harmless request whether others are accepted while this one is answered 429."""
@@ -314,7 +252,8 @@ class Sender:
         if state.refusal is None:
             reason = f"{text} in the session's queue; nothing was answered 429 to it"
             raise QueueTimeoutError(reason, retry_after=seconds, unsent=not state.attempts)
-        raise RateLimitError(text + _known_of(state), status=429, retry_after=seconds)
+        headers = state.refusal.headers
+        raise RateLimitError(text + _known_of(state), status=429, retry_after=seconds, headers=headers)
 
     async def _retry(self, call: Call[T], state: CallState) -> T:
         try:
@@ -348,10 +287,10 @@ class Sender:
         began, seconds, last = clock(), state.backoff, state.last
         assert last is not None
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
-        level = logging.INFO if metrics.retry_at or metrics.oldest_answer < inf else logging.WARNING
-        fields = {"error": type(last).__name__, "attempt": state.attempts, "seconds": seconds}
+        level = logging.INFO if metrics._retry_at or metrics.oldest_answer is not None else logging.WARNING
+        fields = _fields(call, error=last, attempt=state.attempts, seconds=seconds)
         log.log(level, "%s; attempt %d failed, again in %.2f s", last, state.attempts, seconds, extra=fields)
-        metrics.sends_again(began + seconds, began)
+        metrics._sends_again(began + seconds, began)
         await self.admission.sleep_until(began + seconds)
         patience = max(0.0, self.retry.max_elapsed - state.spent - seconds)
         try:
@@ -387,6 +326,12 @@ def _named(call: Call[Any]) -> tuple[str, str, str]:
     return call.method, call.path, f" ({call.label})" if call.label else params
 
 
-def _fields(call: Call[Any], **fields: object) -> dict[str, object]:
-    """Return the fields of a log record about a call."""
-    return {"method": call.method, "path": call.path, **fields}
+def _fields(call: Call[Any], error: SlashtagError | None = None, **fields: float | None) -> dict[str, object]:
+    """Return the fields of a log record about a call; docs/monitoring.md has their meaning."""
+    told: dict[str, object] = {"method": call.method, "path": call.path, **fields}
+    if error is not None:
+        told |= {"error": type(error).__name__}
+        for name in ("status", "request_id"):
+            if (value := getattr(error, name, None)) is not None:
+                told[name] = value
+    return told

@@ -15,6 +15,7 @@ from .fast_path import (
     NO_CACHE,
     NO_TIMEOUT,
     TESTED,
+    USER_AGENT,
     Attempt,
     Response,
     closed_too_early,
@@ -75,7 +76,7 @@ class SessionPath:
         url = URL(self._origin + target, encoded=True)
         try:
             # The headers are not in a variable, which a traceback may show.
-            response = await http.request(call.method, url, **self._headers(call, attempt), **options)
+            response = await http.request(call.method, url, **self._headers(call, attempt, http), **options)
         except _DroppedError as dropped:
             raise dropped.args[0] from None
         content = response.content
@@ -88,9 +89,13 @@ class SessionPath:
                 response.close()
         return response.status, response.headers, body
 
-    def _headers(self, call: Call[Any], attempt: Attempt) -> dict[str, Any]:
+    def _headers(self, call: Call[Any], attempt: Attempt, http: aiohttp.ClientSession) -> dict[str, Any]:
         """Return the options of a request with the headers of the call, for the service and for the proxy."""
         headers = self._credentials.headers
+        name, text = USER_AGENT
+        unwanted = {each.lower() for each in (*http.headers, *http.skip_auto_headers)}
+        if name.lower() not in unwanted:
+            headers[name] = text
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         if attempt.no_cache:

@@ -26,7 +26,7 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .fast_path import NO_TIMEOUT, SWITCH, TESTED, Attempt, FastPath, Response, can_bypass_session
+from .fast_path import NO_TIMEOUT, SWITCH, TESTED, USER_AGENT, Attempt, FastPath, Response, obstacle
 from .session_path import SessionPath
 
 log = logging.getLogger("slashtag")
@@ -84,13 +84,14 @@ class Transport:
             self.base.origin(), self.credentials, self.proxy, is_given=self.given is not None
         )
         self._fast_path: FastPath | None = None
+        self._told_obstacle = False
         is_direct = self.given is None and self.proxy is None
         self._use_fast_path = is_direct and os.environ.get(SWITCH) != "0"
 
     @property
     def way(self) -> str:
         """How requests are sent: over aiohttp's connections, or through `ClientSession.request`."""
-        bypasses = self._use_fast_path and (TESTED if self._own is None else can_bypass_session(self._own))
+        bypasses = self._use_fast_path and (TESTED if self._own is None else not obstacle(self._own))
         return "connections of aiohttp" if bypasses else "ClientSession.request"
 
     def bind(self) -> None:
@@ -125,7 +126,7 @@ class Transport:
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0),
                 # Not the credentials: aiohttp sends these headers to a proxy too.
-                headers={"Accept": "application/json"},
+                headers=dict([("Accept", "application/json"), USER_AGENT]),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=NO_TIMEOUT,
                 proxy=None if self.proxy is None else self.proxy.url,
@@ -140,11 +141,19 @@ class Transport:
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
 
     async def exchange(
-        self, call: Call[Any], now: float, timeout: float, max_bytes: int, *, new_connection: bool
+        self,
+        call: Call[Any],
+        now: float,
+        timeout: float,
+        max_bytes: int,
+        *,
+        new_connection: bool,
+        is_cut: bool = False,
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`; `new_connection`, which may reach another backend: past caches too.
+        `timeout`: seconds from `now`, `is_cut` if they are what is left of a policy's `max_elapsed`;
+        `new_connection`, which may reach another backend: past caches too.
         Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
         for a body over `max_bytes`, and SessionClosedError.
         """
@@ -167,13 +176,17 @@ class Transport:
         if self.closed:
             raise _closed_error(call, attempt)
         unsent = attempt.written is False
-        text = f"no {'connection' if unsent else 'complete answer'} within {timeout:g} s"
-        raise RequestTimeoutError(text, unsent=unsent)
+        text = f"no {'connection' if unsent else 'complete answer'} within {timeout:.3g} s"
+        raise RequestTimeoutError(text + ", the rest of max_elapsed" * is_cut, unsent=unsent)
 
     async def _exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> Response:
         http = self.http()
         target = self.target(call)
-        on_fast_path = self._use_fast_path and can_bypass_session(http)
+        why = obstacle(http) if self._use_fast_path else ""
+        on_fast_path = self._use_fast_path and not why
+        if why and not self._told_obstacle:
+            self._told_obstacle = True
+            log.info("requests go through ClientSession.request, at twice the cost: %s", why)
         failure: SlashtagError
         try:
             if on_fast_path:
@@ -182,12 +195,17 @@ class Transport:
                 response = await self._fast_path.request(call, target, attempt, max_bytes)
             else:
                 response = await self._session_path.request(http, call, target, attempt, max_bytes)
-            status, _, body = response
+            status, headers, body = response
             if len(body) <= max_bytes:
                 return response
-            excerpt = self.scrubber.adding(call.secrets).excerpt(body)
-            text = f"the body is larger than max_response_bytes ({max_bytes})"
-            failure = UnexpectedResponseError(text, status=status, excerpt=excerpt, repeatable=False)
+            scrub = self.scrubber.adding(call.secrets)
+            failure = UnexpectedResponseError(
+                f"the body is larger than max_response_bytes ({max_bytes})",
+                status=status,
+                excerpt=scrub.excerpt(body),
+                repeatable=False,
+                headers=scrub.headers(headers),
+            )
         except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
             text = self.scrubber.adding(call.secrets).text(describe(error))
             # Where it is not known whether anything was written, the error may say so.

@@ -19,6 +19,7 @@ COMMANDS = {
     "tags": ("tags.app", "Tags of the account."),
     "stats": ("stats.app", "Click statistics, exact for any number of links and days."),
     "top": ("top.top", "The links with most clicks of a span, and how they changed."),
+    "api": ("api.api", "A request to any endpoint of the service, also one without a command."),
     "export": ("export.app", "Links, tags and clicks into files, whole or not at all, resumable."),
     "diff": ("export.diff", "What differs between two listings or two exports."),
     "sync": ("sync.sync", "Load links, tags and clicks into a database or warehouse, incrementally."),

@@ -151,7 +151,7 @@ class Run:
         Raises its error if the service was not reached, and SlashtagError if more than `max_failures` fail:
         then no single link is at fault.
         """
-        call, error = failure.call, failure.error
+        error = failure.error
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
         self.failures += 1
@@ -159,7 +159,7 @@ class Run:
             stop = SlashtagError(f"more than {many(max_failures, 'request')} failed, the last: {error}")
             stop.add_note("--max-failures sets how many may")
             raise stop from error
-        self.warn(f"{call.label}: {error}", "failed: ")
+        self.warn(f"{failure.label}: {error}", "failed: ")
 
     def report_cut(self, stats: Statistics, by: str | None = None) -> None:
         """Print which dimensions lack clicks, of all or the one that was asked for.
@@ -283,12 +283,14 @@ def describe(error: Exception) -> tuple[str, int]:
         return _USERINFO.sub("://***@", f"{text}; see `{command} --help`"), 2
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
-        if isinstance(error, NotFoundError) and error.method == "PUT":
+        if isinstance(error, NotFoundError) and error.method == "PUT" and error.path.startswith("urls/"):
             parts.append("`slashtag urls list` shows the links that exist")
         else:
             parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
         if isinstance(error, APIError) and error.retry_after:
             parts.append(f"the service asks to wait {error.retry_after:g} s")
+        if isinstance(error, RequestFailedError) and error.request_id:
+            parts.append(f"request id {error.request_id}")
     elif isinstance(error, OSError):
         parts = [f"{error.filename}: " * bool(error.filename) + (error.strerror or str(error))]
         parts += ["choose another with --port"] * (error.errno == EADDRINUSE)

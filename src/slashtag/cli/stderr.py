@@ -140,11 +140,10 @@ class Watch:
         answers = metrics.bytes_received, metrics.throttled, metrics.replayed
         if answers != self._answers:
             self._answers, self._answered_at = answers, now
-        until_open, until_retry = metrics.paused_until - now, metrics.retry_at - now
-        if metrics.waiting and until_open >= SHOWN_AFTER:
-            return f"waiting {until_open:.0f} s for the service's limit"
-        if until_retry > 0 and not metrics.in_flight:
-            return f"retrying in {ceil(until_retry)} s"
+        if metrics.waiting and metrics.paused_for >= SHOWN_AFTER:
+            return f"waiting {metrics.paused_for:.0f} s for the service's limit"
+        if metrics.retry_in > 0 and not metrics.in_flight:
+            return f"retrying in {ceil(metrics.retry_in)} s"
         silence = now - self._answered_at if metrics.in_flight else 0.0
         return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else ""
 

@@ -135,7 +135,8 @@ class ClicksTable:
         if rows:
             yield self._table(rows)
         # What a cache has answered is older than the listing.
-        answered = min(listed.now.timestamp(), session.metrics.oldest_answer)
+        listed_at, oldest = listed.now.timestamp(), session.metrics.oldest_answer
+        answered = listed_at if oldest is None else min(listed_at, oldest)
         record = TableRecord(
             timezone=self.timezone,
             base_url=session.base_url,

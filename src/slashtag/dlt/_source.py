@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
-from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -195,7 +194,7 @@ class LoadSession:
         """
         if self._now is None:
             self._now = datetime.now(UTC)
-            if (answered := session.metrics.oldest_answer) < inf:
+            if (answered := session.metrics.oldest_answer) is not None:
                 served = datetime.fromtimestamp(answered, UTC)
                 if abs(self._now - served) > timedelta(days=1):
                     raise ConfigurationError(

@@ -266,7 +266,7 @@ async def hourly_clicks(
         # The fewer batches have clicks on a day, the fewer requests its hours take.
         listed = sorted([*links.keys, *links.uncountable], key=lambda key: -(getattr(key, "hits", None) or 0))
     whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
-    days = whole.query.running_sum(whole.span)
+    days = whole.query._running_sum(whole.span)
     jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
     done, total = 0, len(whole)
 
@@ -286,13 +286,13 @@ async def hourly_clicks(
 
     async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
         batch, first, last = job
-        (selector,) = batch.selectors
+        (selector,) = batch._selectors
         of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.keys_of(selector.keys)}
         stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
         clicks[first] += stats.total
         step()
 
-    batches = whole.split(len(whole.selectors)) if whole.selectors else []
+    batches = whole.split(len(whole._selectors)) if whole._selectors else []
     await WorkerPool(batches, count_days, WORKERS).run()
     total += len(jobs)
     if jobs:
@@ -313,7 +313,7 @@ def _hours(query: DateRange, zone: tzinfo) -> Iterator[tuple[datetime, datetime]
     first, last = query.span(zone)
     if (last - first).days >= MOST_DAYS:
         raise InvalidRequestError(f"{first} to {last} is more than the {MOST_DAYS} days of an hourly series")
-    for window in (piece.window for piece in query.time_slices(zone, datetime.now(UTC), "inclusive")):
+    for window in (piece.window for piece in query._time_slices(zone, datetime.now(UTC), "inclusive")):
         assert window is not None
         begins = window.start
         while begins <= window.end:

@@ -1,0 +1,147 @@
+"""Laws of calls that a caller makes up: no path leaves the base address, no value becomes another one."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Any
+from unicodedata import normalize
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag._core.any_endpoint import any_call, path_problem
+from slashtag._core.call import Call
+
+BASE = "http://links.example/api/v1/"
+TEXTS = r"a urls . .. / // \ %2e %2E %2f %5c %25 %252e ; ? # : %00 %0d%0a %20 ． ／ ‥ @ http: ü %c3%bc %c0%ae"
+PIECES = [*TEXTS.split(), "\n", " "]
+
+
+def readings(path: str) -> list[str]:
+    """A path as servers and proxies may read it: decoded some times, normalised, without parameters."""
+    found = [path]
+    for _ in range(6):
+        found.append(unquote(found[-1], errors="replace"))
+    found += [normalize("NFKC", each) for each in found]
+    found += [each.replace("\\", "/") for each in found]
+    return found + ["/".join(part.partition(";")[0].strip() for part in each.split("/")) for each in found]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=12))
+def test_no_path_leaves_the_base_address_however_it_is_read(path: str) -> None:
+    if path_problem(path):
+        return
+    call = made("GET", path)
+    for each in readings(call.path):
+        below = posixpath.normpath(f"/api/v1/{each.partition('?')[0].partition('#')[0]}")
+        assert below.startswith("/api/v1/")
+        assert not any(ord(character) < 0x20 or ord(character) == 0x7F for character in each)
+    # As a reference, by RFC 3986.
+    joined = urlsplit(urljoin(BASE, call.path))
+    assert joined.netloc == "links.example"
+    assert joined.path.startswith("/api/v1/")
+    assert not joined.query
+
+
+@given(
+    st.text(min_size=1, max_size=20).filter(lambda text: path_problem(f"urls/{quote(text, safe='')}") == "")
+)
+def test_a_slashtag_that_is_quoted_arrives_as_it_is(slashtag: str) -> None:
+    call = made("PUT", f"urls/{quote(slashtag, safe='')}")
+    assert unquote(call.path.removeprefix("urls/")) == slashtag
+
+
+@pytest.mark.parametrize(
+    "slashtag", ["a/b", "100%", "a?b", "a#b", "spring sale", "日本", "a:b", "a;b", "1.2", ".well"]
+)
+def test_usual_slashtags_are_allowed_in_a_path(slashtag: str) -> None:
+    assert path_problem(f"urls/{quote(slashtag, safe='')}") == ""
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+).filter(lambda value: value is not None)
+
+
+@given(JSON)
+def test_a_body_is_what_was_given(value: Any) -> None:
+    body = made("POST", "urls", value).body
+    assert body is not None
+    assert json.loads(body) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        [float("inf")],
+        {"a": object()},
+        {"a": b"x"},
+        "\ud83d",
+        {"\ud83d": 1},
+        {None: 1},
+        {(1, 2): 3},
+    ],
+)
+def test_what_json_cannot_hold_is_refused(value: object) -> None:
+    assert isinstance(any_call("POST", "urls", None, value, repeatable=False), str)
+
+
+def test_deep_json_is_refused() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    assert isinstance(any_call("POST", "urls", None, value, repeatable=False), str)
+
+
+def test_parameters_are_texts_and_none_is_left_out() -> None:
+    params: dict[str, Any] = {"a": 1, "b": True, "c": None, "d": ["x", 2.5], "e": "\r\nX: 1"}
+    call = any_call("GET", "urls", params, None, repeatable=False)
+    assert isinstance(call, Call)
+    assert call.params == (("a", "1"), ("b", "true"), ("d", "x"), ("d", "2.5"), ("e", "\r\nX: 1"))
+    assert "\n" not in call.label
+
+
+@pytest.mark.parametrize(
+    "params", [{"a": object()}, {"a": float("nan")}, {"": 1}, {1: 1}, ["a"], {"a": {"b": 1}}, {"a": b"x"}]
+)
+def test_other_parameters_are_refused(params: Any) -> None:
+    assert isinstance(any_call("GET", "urls", params, None, repeatable=False), str)
+
+
+@pytest.mark.parametrize("method", ["", "GET ", "HEAD", "CONNECT", "G\r\nET", None, "TRACE"])
+def test_other_methods_are_refused(method: object) -> None:
+    assert isinstance(any_call(method, "urls", None, None, repeatable=False), str)
+
+
+def test_writes_are_repeated_by_their_method_unless_the_caller_says_more() -> None:
+    said = {
+        method: (made(method).repeat, made(method, repeatable=True).repeat)
+        for method in ("GET", "put", "DELETE")
+    }
+    assert set(said.values()) == {("always", "always")}
+    assert {made(method).repeat for method in ("POST", "PATCH")} == {"if unsent"}
+    assert made("POST", repeatable=True).repeat == "always"
+
+
+def test_members_that_are_named_as_secrets_are() -> None:
+    value = {"link": {"password": "one", "token": ["two", {"x": "three"}]}, "tag": "four", "author": "five"}
+    call = any_call("POST", "urls", {"apikey": "six", "page": "seven"}, value, repeatable=False)
+    assert isinstance(call, Call)
+    assert {*call.secrets} == {"one", "two", "three", "six"}
+    assert call.label == "apikey=***&page=seven"
+
+
+def made(method: str, path: str = "urls", json: object = None, *, repeatable: bool = False) -> Call[Any]:
+    call = any_call(method, path, None, json, repeatable=repeatable)
+    assert isinstance(call, Call), call
+    return call

@@ -1,0 +1,325 @@
+"""`session.request`: endpoints that have no method, with everything that other requests have."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import traceback
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+import pytest
+
+from slashtag import (
+    APIError,
+    BadRequestError,
+    InvalidRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RequestFailedError,
+    RetryPolicy,
+    ServerError,
+    SlashtagError,
+    UnexpectedResponseError,
+)
+from slashtag.sandbox import Sandbox
+
+from .support import wire as wires
+from .support.sending import APIKEY, APISECRET, connect
+from .support.wire import Answer, Request, Wire, envelope, html, ok, redirect, response
+
+PASSWORD = "correct horse battery"
+
+
+class Link(msgspec.Struct):
+    id: int
+    destination: str = ""
+
+
+async def asked(answer: Answer, method: str = "POST", **options: Any) -> Any:
+    async with Wire(answer) as wire, connect(wire) as session:
+        return await session.request(method, "urls", **options)
+
+
+# --- answers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "data"),
+    [
+        (ok({"id": 5}), {"id": 5}),
+        (envelope(200, "ok"), None),
+        (envelope(201, "ok", [1]), [1]),
+        (response(204, b""), None),
+        (response(200, b" \r\n"), None),
+        (response(200, b"[1, 2]"), [1, 2]),
+        (response(202, b'"text"'), "text"),
+        (
+            response(200, b'{"status": "active", "message": "hello"}'),
+            {"status": "active", "message": "hello"},
+        ),
+        (response(200, b'{"status": 5, "id": 1}'), {"status": 5, "id": 1}),
+        (response(200, b'{"status": 200, "data": 1}'), 1),
+        (
+            response(200, b'{"status": 200, "message": "ok", "data": 1, "next": 2}'),
+            {"status": 200, "message": "ok", "data": 1, "next": 2},
+        ),
+        (response(200, b'\xef\xbb\xbf{"status": 200, "message": "ok", "data": 1}'), 1),
+        (response(200, b'"half an emoji: \\ud83d"'), "half an emoji: \ufffd"),
+        (response(200, b"123456789012345678901234567890"), 123456789012345678901234567890),
+    ],
+)
+async def test_the_data_of_an_answer(answer: Answer, data: object) -> None:
+    assert await asked(answer) == data
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "status"),
+    [
+        (envelope(400, "Bad request."), BadRequestError, 400),
+        (envelope(400, "Bad request.", http_status=200), BadRequestError, 400),
+        (envelope(400, "Bad request.", http_status=201), BadRequestError, 400),
+        (envelope(404, "Not found."), NotFoundError, 404),
+        (html(404), NotFoundError, 404),
+        (html(502), ServerError, 502),
+        (redirect("https://elsewhere.example/"), UnexpectedResponseError, 302),
+        (html(200), UnexpectedResponseError, 200),
+        (response(200, b"{"), UnexpectedResponseError, 200),
+    ],
+)
+async def test_errors_are_those_of_all_requests(answer: Answer, kind: type[Any], status: int) -> None:
+    with pytest.raises(kind) as told:
+        await asked(answer, "GET")
+    assert told.value.status == status
+    assert (told.value.method, told.value.path) == ("GET", "urls")
+
+
+async def test_a_message_that_is_not_ok_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert await asked(envelope(200, "The link is disabled.", {"id": 5})) == {"id": 5}
+    assert "The link is disabled." in caplog.text
+
+
+async def test_data_is_of_the_type_that_is_asked_for_or_the_write_is_known_to_be_done() -> None:
+    link = await asked(ok({"id": "5", "more": 1}), json={"destination": "x"}, returns=Link)
+    assert link == Link(5)
+    async with Wire(ok({"id": "five"})) as wire, connect(wire) as session:
+        with pytest.raises(UnexpectedResponseError):
+            await session.request("PUT", "urls/5", json={}, returns=list[Link])
+        assert len(wire.requests) == 1
+        for type_ in (object(), complex, list[RetryPolicy | complex]):
+            with pytest.raises(InvalidRequestError):
+                await session.request("POST", "urls", returns=type_)  # type: ignore[call-overload]
+        assert len(wire.requests) == 1
+
+
+# --- what is sent --------------------------------------------------------------------------------------
+
+
+async def test_method_path_query_and_body_arrive() -> None:
+    async with Wire(ok(1)) as wire, connect(wire) as session:
+        params = {"a b": "x&y=z\r\nX-Evil: 1", "n": [1, 2], "none": None}
+        await session.request("patch", "ürls/ä b%2F", params=params, json=Link(5, "ü"))
+    (request,) = wire.requests
+    assert request.method == "PATCH"
+    assert request.target.isascii()
+    path, _, query = request.target.partition("?")
+    assert path == "/api/v1/%C3%BCrls/%C3%A4%20b%2F"
+    assert parse_qsl(query) == [("a b", "x&y=z\r\nX-Evil: 1"), ("n", "1"), ("n", "2")]
+    assert request.json() == {"id": 5, "destination": "ü"}
+    assert request.headers["apikey"] == APIKEY
+    assert request.headers["content-type"] == "application/json"
+    assert "x-evil" not in request.headers
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/urls", "//evil.example/", "https://evil.example/", "..", "%2e%2e/x", "a?b", "\\"]
+)
+async def test_a_path_that_leaves_the_base_address_is_refused(path: str) -> None:
+    async with Wire([]) as wire, connect(wire) as session:
+        with pytest.raises(InvalidRequestError):
+            await session.request("GET", path)
+        assert not wire.requests
+
+
+async def test_credentials_stay_with_the_service() -> None:
+    async with Wire(ok(1)) as other, Wire(redirect(f"{other.base_url}/api/v1/urls", 307)) as wire:
+        async with connect(wire) as session:
+            for method in ("GET", "POST", "DELETE"):
+                with pytest.raises(UnexpectedResponseError):
+                    await session.request(method, "urls")
+        assert not other.requests
+        assert len(wire.requests) == 3
+
+
+# --- repeats -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_idempotent_methods_are_repeated(method: str) -> None:
+    async with Wire([wires.hang_up(), html(503), ok(1)]) as wire, connect(wire) as session:
+        assert await session.request(method, "urls/5") == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+@pytest.mark.parametrize("lost", [wires.hang_up(), wires.truncated(), html(502), response(200, b"{")])
+async def test_other_writes_are_made_once(method: str, lost: Answer) -> None:
+    async with Wire([lost]) as wire, connect(wire) as session:
+        with pytest.raises(OutcomeUnknownError):
+            await session.request(method, "urls", json={"destination": "x"})
+    async with Wire([lost, ok(1)]) as wire, connect(wire) as session:
+        assert await session.request(method, "urls", json={}, repeatable=True) == 1
+    limited = [envelope(429, "Too many requests."), ok(1)]
+    async with Wire(limited) as wire, connect(wire) as session:
+        assert await session.request(method, "urls", json={}) == 1
+
+
+async def test_a_cancelled_write_ends_at_once_and_says_nothing_of_its_outcome() -> None:
+    async with Wire(wires.stall()) as wire, connect(wire) as session:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await session.request("POST", "urls", json={"password": PASSWORD})
+        assert session.metrics.in_flight == 0
+        await wire.abandoned()
+
+
+async def test_a_huge_answer_is_cut() -> None:
+    bomb = wires.gzip_bomb(50 * 2**20)
+    async with Wire(bomb) as wire, connect(wire, max_response_bytes=2**20) as session:
+        with pytest.raises(UnexpectedResponseError):
+            await session.request("GET", "urls")
+        with pytest.raises(OutcomeUnknownError):
+            await session.request("POST", "urls")
+
+
+async def test_a_huge_body_is_sent() -> None:
+    async with Wire(lambda request: ok(len(request.body))) as wire, connect(wire) as session:
+        assert await session.request("POST", "urls", json="x" * 5_000_000) == 5_000_002
+
+
+async def test_a_journal_has_no_part_in_it(tmp_path: Path) -> None:
+    numbers = iter(range(9))
+    script = lambda request: ok(next(numbers))  # noqa: E731
+    async with Wire(script) as wire:
+        for n in range(2):
+            async with connect(wire, journal=tmp_path / "journal") as session:
+                assert await session.request("GET", "stats", params={"url_keys": "a"}) == n
+                assert session.metrics.replayed == 0
+
+
+# --- secrets -------------------------------------------------------------------------------------------
+
+
+def echo(request: Request) -> Answer:
+    told = f"{request.headers} {request.target} {request.body.decode()}"
+    headers = [("X-Echo", told), ("X-Request-Id", "r-1"), ("Set-Cookie", "a=b")]
+    return envelope(400, told, {"echo": told}, headers=headers)
+
+
+class Inner(msgspec.Struct):
+    password: str
+
+
+@pytest.mark.parametrize("script", [echo, html(500), wires.hang_up(), ok({"id": PASSWORD}), wires.stall()])
+async def test_no_error_log_or_variable_has_a_secret(script: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "slashtag")
+    policy = RetryPolicy(max_attempts=1)
+    async with Wire(script) as wire, connect(wire, retry=policy, timeout=0.5) as session:
+        body = {"link": Inner(PASSWORD), "n": 1}
+        with pytest.raises(SlashtagError) as told:
+            await session.request("PUT", "urls/5", params={"token": PASSWORD}, json=body, returns=Link)
+    assert_hidden(told.value)
+    assert_hidden(told.value.__cause__)
+    assert PASSWORD not in caplog.text
+    assert all(PASSWORD not in repr(vars(record)) for record in caplog.records)
+
+
+async def test_no_variable_has_a_secret_where_nothing_is_sent() -> None:
+    async with Wire([]) as wire, connect(wire) as session:
+        values: list[Any] = [{"password": PASSWORD, "x": object()}, {"password": PASSWORD + "\ud83d"}]
+        for value in values:
+            with pytest.raises(InvalidRequestError) as told:
+                await session.request("POST", "urls", json=value)
+            assert_hidden(told.value)
+        with pytest.raises(InvalidRequestError) as told:
+            await session.request("POST", "..", json={"password": PASSWORD})
+        assert_hidden(told.value)
+
+
+async def test_no_variable_has_a_secret_where_it_is_cancelled() -> None:
+    async with Wire(wires.stall()) as wire, connect(wire) as session:
+        task = asyncio.create_task(session.request("POST", "urls", json={"password": PASSWORD}))
+        await wire.arrived(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as told:
+            await task
+        assert_hidden(told.value)
+
+
+def assert_hidden(error: BaseException | None) -> None:
+    """Neither the error nor a variable of ours that its traceback shows has a secret."""
+    if error is None:
+        return
+    found = traceback.TracebackException.from_exception(error, capture_locals=True)
+    for frame in found.stack:
+        if "/slashtag/" in frame.filename and "/tests/" not in frame.filename:
+            shown = repr(frame.locals)
+            assert not [secret for secret in (PASSWORD, APIKEY, APISECRET) if secret in shown], frame.name
+    texts = repr(error), str(error), repr(vars(error)), pickle.dumps(error).decode("latin-1")
+    assert not [each for each in texts for secret in (PASSWORD, APIKEY, APISECRET) if secret in each]
+
+
+# --- headers of errors ---------------------------------------------------------------------------------
+
+
+async def test_an_error_bears_the_headers_of_its_answer_without_secrets_and_pickles() -> None:
+    async with Wire(echo) as wire, connect(wire) as session:
+        with pytest.raises(APIError) as told:
+            await session.request("GET", "urls")
+    for error in (told.value, pickle.loads(pickle.dumps(told.value))):
+        assert error.request_id == error.headers["x-request-id"] == "r-1"
+        assert error.headers["CONTENT-TYPE"] == "application/json"
+        assert not {"set-cookie", "x-echo"} & {name.lower() for name in error.headers}
+
+
+async def test_a_lost_write_and_a_limit_bear_the_headers_of_the_last_answer() -> None:
+    script = wires.response(502, b"<html>", [("X-Request-ID", "r-2")])
+    with pytest.raises(OutcomeUnknownError) as lost:
+        await asked(script)
+    limited = envelope(
+        429, "Too many requests.", headers=[("X-Correlation-Id", "r-3"), ("Retry-After", "60")]
+    )
+    async with Wire(limited) as wire, connect(wire, retry=RetryPolicy(max_wait=1)) as session:
+        with pytest.raises(RequestFailedError) as refused:
+            await session.request("GET", "urls")
+    assert (lost.value.request_id, refused.value.request_id) == ("r-2", "r-3")
+
+
+PAGES = [
+    b"<html><head><title>502 Bad Gateway</title>",
+    b"\n<!DOCTYPE html><h1>Bad <b>Gateway</b></h1>",
+    b"<html>",
+    b"<?xml version='1.0'?><Error/>",
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_page_of_something_in_between_is_not_in_the_message(page: bytes) -> None:
+    async with Wire(response(502, page)) as wire, connect(wire, retry=RetryPolicy(max_attempts=1)) as session:
+        with pytest.raises(ServerError) as told:
+            await session.request("GET", "urls")
+    assert "<" not in str(told.value)
+    assert told.value.message.startswith("Bad Gateway")
+    assert not told.value.from_service
+
+
+async def test_it_works_on_a_view_and_on_the_sandbox() -> None:
+    async with Sandbox(urls=3, clicks=5, tags=1) as box, connect(box) as session:
+        quick = session.with_options(timeout=5)
+        tag = await quick.request("POST", "tags", json={"name": "spring"})
+        page = await session.request("GET", "tags", params={"page": 1, "pagesize": 50})
+        assert tag["name"] in [each["name"] for each in page["items"]]
+        with pytest.raises(APIError):
+            await session.request("POST", "urls", json={"destination": "https://example.com"})
