@@ -16,6 +16,7 @@ from slashtag import (
     AuthenticationError,
     BadRequestError,
     Change,
+    ClicksTable,
     ConfigurationError,
     CountryGeo,
     DateRange,
@@ -56,6 +57,7 @@ from slashtag import (
     SlashtagError,
     Statistics,
     Stats,
+    StatsRow,
     Tag,
     TagLimitError,
     Tags,
@@ -133,6 +135,12 @@ class Clicks:
         plan: Plan[R] = self.session.stats.plan(query, keys=keys)
         first, *_ = plan.split(len(plan))
         return await self.session.stats.run(first)
+
+    async def table(self, keys: Keys) -> ClicksTable:
+        return await self.session.stats.table(Year(2024), keys=keys, timezone=self.zone)
+
+    def countries(self, stats: Statistics) -> list[StatsRow]:
+        return [row for row in stats.rows() if row.dimension == "country"]
 
     def bounds(self, query: DateRange) -> tuple[date | datetime, date | datetime | None]:
         first, _ = query.resolve(parse_zone(self.zone), datetime.now()).bounds
