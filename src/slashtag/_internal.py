@@ -123,7 +123,7 @@ async def optional(
     return await request(session)
 
 
-class Source(Struct, frozen=True):
+class CurrentStatistics(Struct, frozen=True):
     """Statistics as the service has them now: asked past caches, and kept in no journal.
 
     An answer that was made before `not_before` (epoch seconds, by the service's clock) is an error.

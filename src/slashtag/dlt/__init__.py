@@ -17,7 +17,7 @@ from ._audit import audit as audit
 from ._audit import audit_file as audit_file
 from ._compare import Difference as Difference
 from ._compare import Unproved as Unproved
-from ._incremental import Monitor as Monitor
 from ._pipeline import load as load
 from ._pipeline import local_pipeline as local_pipeline
+from ._records import Monitor as Monitor
 from ._source import slashtag_source as slashtag_source

@@ -1,7 +1,7 @@
 """Audits: what a warehouse or a file holds of clicks, proved by the service's own sums, and repaired."""
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from datetime import UTC, date, datetime, tzinfo
@@ -27,12 +27,12 @@ from .. import (
     SlashtagError,
     parse_zone,
 )
-from .._internal import DAY, Source, in_thread, one_operation
+from .._internal import DAY, CurrentStatistics, in_thread, one_operation
 from .._shared_slashtags import Links
 from ._compare import Comparison, Difference, Unproved
-from ._held import Held, Span, held_at, held_in
-from ._incremental import Monitor, Reload, Series, TableRecord
+from ._held import Held, held_at, held_in
 from ._pipeline import _calling_dlt, _file_locked, _loads_at_destination, load, name_of
+from ._records import Monitor, Reload, Series, TableRecord
 from ._source import _bind, slashtag_source
 
 T = TypeVar("T")
@@ -49,7 +49,8 @@ class Audit(Struct, frozen=True, kw_only=True):
     that were loaded again. `unproved` are slashtags about which the service's answers contradict each other,
     failed, or say nothing because other links have them since the load. No faults, and left out or compared
     under their new name, are: `renamed` slashtags (old name -> present one), `gone` ones, which no link has
-    any more and whose rows stay, and of a file slashtags that are `not_held`.
+    any more and whose rows stay, and of a file slashtags that are `not_held`. `repair_requests` are those of
+    the load alone.
     """
 
     first: date
@@ -62,6 +63,7 @@ class Audit(Struct, frozen=True, kw_only=True):
     renamed: dict[str, str] = field(default_factory=dict[str, str])
     gone: tuple[str, ...] = ()
     not_held: tuple[str, ...] = ()
+    repair_requests: int = 0
 
     @property
     def is_proved(self) -> bool:
@@ -106,7 +108,7 @@ def audit(
     docs/service.md, Statistics for all time; Statistics for a date or date range.
     """
     monitor = monitor or Monitor()
-    options = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret, **(session_options or {})}
+    login = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
     with _calling_dlt(name_of(pipeline)):
         with _file_locked(Path(pipeline.pipelines_dir) / "slashtag"):
             pipeline.drop()
@@ -121,14 +123,19 @@ def audit(
             series=record.series,
             loaded=record.through,
         )
-        with _session(options, lambda session: _check(state, record, session), monitor) as call:
+        with _session(
+            login, session_options, monitor, lambda session: _check(state, record, session)
+        ) as call:
             run = _Run(subject, by_day, monitor)
             found = call(run.run)
             if repair and found.differences:
-                _load_again(pipeline, found.differences, record, state, run.tags_of, options, monitor)
+                requests = _load_again(
+                    pipeline, found.differences, record, state, run.tags_of, login, session_options, monitor
+                )
                 state = _state_of(pipeline)
                 again = call(partial(run.run_again, found))
-                found = replace(again, repaired=tuple({*found.differences} - {*again.differences}))
+                repaired = {*found.differences} - {*again.differences}
+                found = replace(again, repaired=_sorted(repaired), repair_requests=requests)
         if _loads_at_destination(pipeline) != state.get("loads", 0):
             raise ExportError("another load has changed the destination meanwhile: audit it again")
     return found
@@ -166,8 +173,8 @@ def audit_file(
         raise InvalidRequestError(f"{first} is not over: no day of {path} can be audited")
     subject = _Subject(held, first, min(last, yesterday), zone, names_all=all_links)
     monitor = monitor or Monitor()
-    options = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret, **(session_options or {})}
-    with _session(options, lambda _: None, monitor) as call:
+    login = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
+    with _session(login, session_options, monitor, lambda _: None) as call:
         return call(_Run(subject, by_day, monitor).run)
 
 
@@ -187,10 +194,13 @@ def _check(state: dict[str, Any], record: TableRecord, session: AsyncSession) ->
 
 @contextmanager
 def _session(
-    options: Mapping[str, Any], check: Callable[[AsyncSession], object], monitor: Monitor
+    login: Mapping[str, Any],
+    session_options: Mapping[str, Any] | None,
+    monitor: Monitor,
+    check: Callable[[AsyncSession], object],
 ) -> Iterator[Callable[[Callable[[AsyncSession], Awaitable[T]]], T]]:
     """Open a session in a thread of its own; gives what calls a function with it there."""
-    session = AsyncSession(**options)
+    session = AsyncSession(**login, **(session_options or {}))
     check(session)
     monitor.metrics = session.metrics
     uvloop = {"use_uvloop": find_spec("uvloop") is not None}
@@ -227,7 +237,7 @@ class _Run:
         if first > last:
             return result
         oldest = session.metrics.oldest_answer
-        self._source = Source(session, 0.0 if oldest == inf else oldest - _CLOCKS_DIFFER)
+        self._source = CurrentStatistics(session, 0.0 if oldest == inf else oldest - _CLOCKS_DIFFER)
         asked, renamed, moved = dict(listed), dict[str, str](), list[str]()
         if subject.series is not None:
             asked, renamed, moved = _match(subject.series, listed)
@@ -262,9 +272,7 @@ class _Run:
         asked = {key: links for key, links in listed.items() if self._held_as.get(key, key) in names}
         comparison = await self._compare(asked, tests=False)
         again = {each.slashtags: each for each in (*found.unproved, *comparison.unproved)}
-        return replace(
-            found, differences=_sorted(comparison.differences), unproved=tuple(again.values())
-        )
+        return replace(found, differences=_sorted(comparison.differences), unproved=tuple(again.values()))
 
     async def _compare(self, asked: Mapping[str, Sequence[ShortUrl]], *, tests: bool) -> Comparison:
         subject, monitor = self._subject, self._monitor
@@ -338,7 +346,7 @@ def _has_hits_of(series: Series | None, links: Sequence[ShortUrl]) -> bool:
     return series is not None and series.hits is not None and series.hits == sum(x.hits or 0 for x in links)
 
 
-def _sorted(differences: Sequence[Difference]) -> tuple[Difference, ...]:
+def _sorted(differences: Iterable[Difference]) -> tuple[Difference, ...]:
     return tuple(sorted(differences, key=lambda each: (each.slashtag, each.date)))
 
 
@@ -348,10 +356,14 @@ def _load_again(
     record: TableRecord,
     state: Mapping[str, Any],
     tags_of: Callable[[Collection[str]], dict[str, set[int]]],
-    options: Mapping[str, Any],
+    login: Mapping[str, Any],
+    session_options: Mapping[str, Any] | None,
     monitor: Monitor,
-) -> None:
-    """Load the days of differences, and what other tables of clicks hold of them, by an ordinary merge."""
+) -> int:
+    """Load the days of differences, and what other tables of clicks hold of them, by an ordinary merge.
+
+    Returns the number of requests.
+    """
     days: dict[str, set[date]] = {}
     for each in differences:
         days.setdefault(each.slashtag, set()).add(each.date)
@@ -359,13 +371,16 @@ def _load_again(
     dimensions: tuple[str, ...] = ()
     if "clicks_by_dimension" in held:
         dimensions = json.decode(held["clicks_by_dimension"]["record"], type=TableRecord).dimensions
+    of_load = Monitor(monitor.progress, monitor.on_error)
     source = slashtag_source(
-        **options,
+        **login,
+        session_options=session_options,
         since=record.since,
         timezone=record.timezone,
         dimensions=dimensions,
         by_tag="clicks_by_tag" in held,
         reload=Reload(days=days, tag_ids=tags_of(days), only=True),
-        monitor=monitor,
+        monitor=of_load,
     )
     load(pipeline, source)
+    return 0 if of_load.metrics is None else of_load.metrics.attempts

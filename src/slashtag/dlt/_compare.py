@@ -23,7 +23,16 @@ from typing import Any
 from msgspec import Struct
 
 from .. import AllTime, DateRange, Failure, PeriodStats, RangeStats, ShortUrl, SlashtagError
-from .._internal import Source, WorkerPool, halves, in_thread, is_refusal, last_day, many, offsets_of
+from .._internal import (
+    CurrentStatistics,
+    WorkerPool,
+    halves,
+    in_thread,
+    is_refusal,
+    last_day,
+    many,
+    offsets_of,
+)
 from ._held import NO_DAY, NO_MONTH, Day, Held, Month, Span, months_between
 
 log = logging.getLogger("slashtag")
@@ -50,7 +59,9 @@ class Difference(Struct, frozen=True):
         """What is wrong, in words."""
         if self.rows != 1:
             return f"{self.rows} rows" if self.rows else "no row"
-        return "too many clicks" if self.counted is not None and self.held > self.counted else "clicks missing"
+        return (
+            "too many clicks" if self.counted is not None and self.held > self.counted else "clicks missing"
+        )
 
 
 class Unproved(Struct, frozen=True):
@@ -75,7 +86,7 @@ class Comparison:
 
     def __init__(
         self,
-        source: Source,
+        source: CurrentStatistics,
         held: Held,
         links: Mapping[str, Sequence[ShortUrl]],
         span: Span,
@@ -112,12 +123,16 @@ class Comparison:
                 self._present_offset = first
         #: What is held, by span and slashtag.
         self._months: dict[Span, dict[str, Month]] = {}
+        #: All-time statistics that the test has asked for, by batch and offset.
+        self._tested: dict[tuple[tuple[str, ...], timedelta], PeriodStats] = {}
         self._asked: set[tuple[Span, tuple[str, ...]]] = set()
 
     async def run(self, *, tests: bool) -> None:
         """Compare; first, if it `tests`, all-time statistics with a range that they contain."""
         await self._read_months()
-        batches = self._source.batches(chain.from_iterable(links or [key] for key, links in self._links.items()))
+        batches = self._source.batches(
+            chain.from_iterable(links or [key] for key, links in self._links.items())
+        )
         if tests and self.trusts_all_time and any(self._whole.values()) and batches:
             await self._test(batches)
         doubtful: dict[Span, list[Any]] = {span: [] for span in self._spans}
@@ -160,7 +175,7 @@ class Comparison:
         offset, spans = max(self._whole.items(), key=lambda item: len(item[1]))
         batch = max(batches, key=lambda each: sum(self._held_in(span, each.keys) for span in spans))
         try:
-            ever = await self._ask_all_time(batch, offset)
+            ever = self._tested[batch.keys, offset] = await self._ask_all_time(batch, offset)
             busiest = max(spans, key=lambda span: counted_in(ever, span))
             if await self._contradicts(batch, offset, busiest, ever):
                 self.trusts_all_time = False
@@ -170,7 +185,9 @@ class Comparison:
             log.info("all-time statistics cannot be used: %s", error)
             self.trusts_all_time = False
         if not self.trusts_all_time:
-            log.warning("all-time statistics of this service are not the sum of its ranges: days are compared")
+            log.warning(
+                "all-time statistics of this service are not the sum of its ranges: days are compared"
+            )
 
     async def _contradicts(self, batch: Any, offset: timedelta, span: Span, ever: PeriodStats) -> bool:
         """Return whether all-time statistics have another sum of a month than its days, asked twice."""
@@ -215,7 +232,8 @@ class Comparison:
         hits = sum(link.hits or 0 for key in batch.keys for link in self._links[key])
         for offset, spans in self._whole.items():
             is_present = self._present is not None and offset == self._present_offset
-            ever = await self._ask_all_time(batch, offset)
+            tested = self._tested.get((batch.keys, offset))
+            ever = tested or await self._ask_all_time(batch, offset)
             wanted = {span: self._held_in(span, batch.keys) for span in spans}
             if ever.total < hits or not ever.reconciles:
                 # A cut answer, a backend that lags behind, or a service that counts hits in another way.

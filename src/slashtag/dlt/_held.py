@@ -72,7 +72,9 @@ class Held:
     def months(self, first: date, last: date) -> dict[str, dict[date, Month]]:
         """Return the sums of months, each by the first of the days that are meant, by slashtag."""
         spans = months_between(first, last)
-        before = " ".join(f"WHEN {self._names['date']} <= '{end}' THEN {n}" for n, (_, end) in enumerate(spans))
+        before = " ".join(
+            f"WHEN {self._names['date']} <= '{end}' THEN {n}" for n, (_, end) in enumerate(spans)
+        )
         found: dict[str, dict[date, Month]] = {}
         query = _MONTHS.format(**self._names, month=f"CASE {before} END", span=self._span(first, last))
         for slashtag, n, *counts in self._execute(query, ()):
@@ -135,7 +137,9 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
     if reader is None:
         raise InvalidRequestError(f"{path} is no file of clicks that can be audited: {', '.join(_READERS)}")
     duckdb: Any = import_module("duckdb")
-    typed = "SELECT CAST(slashtag AS VARCHAR) slashtag, CAST(date AS DATE) date, CAST(clicks AS BIGINT) clicks"
+    typed = (
+        "SELECT CAST(slashtag AS VARCHAR) slashtag, CAST(date AS DATE) date, CAST(clicks AS BIGINT) clicks"
+    )
     quoted = reader.replace("?", "'{}'".format(str(path).replace("'", "''")))
     connection = duckdb.connect()
     try:
@@ -147,7 +151,9 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
     if path.suffix.lower() == ".parquet":
         parquet: Any = import_module("pyarrow.parquet")
         found = parquet.read_schema(path).metadata or {}
-        metadata = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()}
+        metadata = {
+            key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()
+        }
 
     def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
         with closing(connection.cursor()) as cursor:

@@ -1,33 +1,30 @@
 """Tables of clicks, by day or by month and label: what a load requests again, and which rows it brings."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import Struct, ValidationError, json
+from msgspec import ValidationError, json
 from msgspec.structs import replace
 
 from .. import (
     AsyncSession,
     BadRequestError,
-    Call,
     ConfigurationError,
     DateRange,
-    Failure,
-    Metrics,
     RangeStats,
     ShortUrl,
     SlashtagError,
-    UnexpectedResponseError,
     parse_zone,
 )
-from .._internal import Source, WorkerPool, days, halves, last_day
+from .._internal import CurrentStatistics, WorkerPool, days, halves, last_day
+from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord
 
 _BATCH = 100
 #: At most so many new or changed series are requested one by one: to ask for them together, and to check what
@@ -40,85 +37,6 @@ _ROWS_PER_TABLE = 20_000
 _DAY = timedelta(days=1)
 Rows = Iterable[tuple[Any, ...]]
 arrow: Any = import_module("pyarrow")
-
-
-@dataclass
-class Monitor:
-    """Callbacks of a load, and the counters of its session.
-
-    `progress` is called with (table, series done, total or None) by another thread. `on_error` is called with
-    each Failure and the others continue, as in `session.stats.collect_each`; without it the first is raised.
-    `metrics` is None until the session is opened.
-    """
-
-    progress: Callable[[str, int, int | None], object] | None = None
-    on_error: Callable[[Failure], object] | None = None
-    metrics: Metrics | None = None
-
-    def note(self, label: str, text: str) -> None:
-        """Report what could not be found out; raises UnexpectedResponseError without `on_error`."""
-        error = UnexpectedResponseError(text, status=200, repeatable=False)
-        if self.on_error is None:
-            raise error
-        self.on_error(Failure(Call(method="GET", path="stats", returns=object, label=label), error))
-
-
-class Series(Struct, frozen=True, omit_defaults=True):
-    """What a load saw of a slashtag or tag: the ids and hits of what has this name, and its last clicks.
-
-    `clicks` are by day, or by the first day of a month, without zeros. A tag has no hits, and neither has a
-    slashtag about which answers disagreed: the next load asks about it again.
-    """
-
-    ids: tuple[int, ...]
-    hits: int | None = None
-    clicks: dict[date, int] = {}
-
-
-class Listed(NamedTuple):
-    """A listing: its Arrow table, its slashtags or tags, those with the most hits first, and the time.
-
-    Requesting clicks in this order takes the fewest requests.
-    """
-
-    table: Any
-    series: Mapping[str, Series]
-    now: datetime
-
-
-class Reload(Struct, frozen=True):
-    """Days that are requested and loaded again, whatever is known of them.
-
-    `span` is of all slashtags and tags; `days` are of some slashtags, and with them of the tags in `tag_ids`.
-    With `only`, nothing else is loaded. Answers about `doubtful` slashtags disagreed.
-    """
-
-    span: tuple[date, date] | None = None
-    days: Mapping[str, Collection[date]] = {}
-    tag_ids: Mapping[str, Collection[int]] = {}
-    only: bool = False
-    doubtful: Collection[str] = ()
-
-
-ReadListed = Callable[[AsyncSession], Awaitable[Listed]]
-ReadReload = Callable[[AsyncSession], Awaitable[Reload]]
-
-
-class TableRecord(Struct, frozen=True):
-    """What the destination holds of a table, as JSON in dlt's state.
-
-    That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
-    have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
-    that the next load requests all its days again.
-    """
-
-    timezone: str
-    base_url: str
-    since: date
-    recorded: date
-    through: date
-    dimensions: tuple[str, ...]
-    series: dict[str, Series]
 
 
 @dataclass
@@ -314,9 +232,7 @@ class ClicksTable:
                     rows = self._days(key, {day: n for day, n in counts.items() if day not in doubtful})
                 yield key, counts | doubtful, rows, stats.reconciles and stats.days_complete
 
-    async def _fallen(
-        self, session: AsyncSession, key: str, counts: Mapping[date, int]
-    ) -> dict[date, int]:
+    async def _fallen(self, session: AsyncSession, key: str, counts: Mapping[date, int]) -> dict[date, int]:
         """Return what is held of days or months that have fewer clicks now, unless a second answer agrees.
 
         Clicks do not disappear of themselves: a backend that lags behind may have answered.
@@ -327,7 +243,7 @@ class ClicksTable:
         if not held:
             return {}
         last = min(self._today, last_day(max(held)) if self.dimensions else max(held))
-        source = Source(session)
+        source = CurrentStatistics(session)
         (selector,) = [source.tag(key)] if self.key[0] == "tag" else source.batches(self._links_of([key]))
         span = DateRange(max(self.since, min(held)), last)
         again = self._counts(await source.ask(span, selector, self._zone, new_connection=True))

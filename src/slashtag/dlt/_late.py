@@ -8,10 +8,10 @@ from dlt.common.destination.exceptions import SqlClientNotAvailable
 from msgspec.structs import replace
 
 from .. import AsyncSession, ShortUrl
-from .._internal import DAY, Source
+from .._internal import DAY, CurrentStatistics
 from ._compare import Comparison
 from ._held import held_at
-from ._incremental import Listed, Monitor, Reload, TableRecord
+from ._records import Listed, Monitor, Reload, TableRecord
 
 
 async def find_late(
@@ -48,7 +48,7 @@ async def find_late(
         held = held_at(pipeline)
     except SqlClientNotAvailable:
         return given
-    comparison = Comparison(Source(session), held, suspects, (record.since, last), zone)
+    comparison = Comparison(CurrentStatistics(session), held, suspects, (record.since, last), zone)
     await comparison.run(tests=False)
     doubtful = set[str]()
     for each in comparison.unproved:

@@ -22,8 +22,9 @@ from .._internal import account_key, remove_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import arrow_table
-from ._incremental import ClicksTable, Listed, Monitor, ReadListed, Reload, Series, TableRecord
+from ._incremental import ClicksTable
 from ._late import find_late
+from ._records import Listed, Monitor, ReadListed, Reload, Series, TableRecord
 
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
@@ -200,9 +201,7 @@ class LoadSession:
             self._tags = Listed(arrow_table(TAGS, map(tag_row, tags)), series, self._present(session))
         return self._tags
 
-    async def read_reload(
-        self, given: Reload, zone: tzinfo, lookback: int, session: AsyncSession
-    ) -> Reload:
+    async def read_reload(self, given: Reload, zone: tzinfo, lookback: int, session: AsyncSession) -> Reload:
         """Return the days to load again: those that were given, and of late clicks, looked for once."""
         if self._reload is None:
             self._reload = given
