@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from ._core.batches import Batcher, Selector, select
+from ._core.batches import Batcher, select
+from ._core.batches import Selector as Selector
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.batches import halves as halves
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
@@ -136,11 +137,6 @@ class CurrentStatistics(Struct, frozen=True):
         """Return slashtags in batches, without those that cannot be requested."""
         batcher = Batcher(self.session.stats._max_keys_bytes, lambda *_: None)
         return list(select(list(keys), None, None, batcher))
-
-    @staticmethod
-    def tag(name: str) -> Selector:
-        """Return what selects the links of a tag."""
-        return Selector(tag=name)
 
     async def ask(
         self, query: Query[R], selector: Selector, zone: tzinfo, *, new_connection: bool = False

@@ -238,7 +238,8 @@ class _Run:
             return result
         oldest = session.metrics.oldest_answer
         self._source = CurrentStatistics(session, 0.0 if oldest == inf else oldest - _CLOCKS_DIFFER)
-        asked, renamed, moved = dict(listed), dict[str, str](), list[str]()
+        asked: dict[str, Sequence[ShortUrl]] = {**listed}
+        renamed, moved = dict[str, str](), list[str]()
         if subject.series is not None:
             asked, renamed, moved = _match(subject.series, listed)
         else:

@@ -2,11 +2,12 @@
 
 | What is compared | By which requests |
 |---|---|
-| months with one UTC offset | one of all time for a hundred links; in a zone with two offsets, two |
-| a month that is not meant as a whole, or has two offsets; every month if all time is no sum of ranges | one range of days for a hundred links |
-| the month of the last load, whose sum differs or in which links were clicked since | the same, of the days that were over |
-| a month that differs | the same; then halves of the links that differ, on the days that differ, down to one link |
-| a link that differs | once more, over another connection |
+| months with one UTC offset | all time of a hundred links; in a zone with two offsets, two |
+| the month of the last load, if links were not clicked since | the same |
+| other parts of months, and months in which the offset changes | a range of days of a hundred links |
+| every month, where all time is not the sum of ranges | the same |
+| a month that differs | the same, then halves of the links, on the days that differ |
+| a link that differs | its days, and once more over another connection |
 
 All-time statistics with fewer clicks than the `hits` of their links are requested once more, over another
 connection: a backend may lag behind. What two answers disagree about is neither proved nor a difference.
@@ -18,13 +19,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta, timezone, tzinfo
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from msgspec import Struct
 
 from .. import AllTime, DateRange, Failure, PeriodStats, RangeStats, ShortUrl, SlashtagError
 from .._internal import (
     CurrentStatistics,
+    Selector,
     WorkerPool,
     halves,
     in_thread,
@@ -37,6 +38,8 @@ from ._held import NO_DAY, NO_MONTH, Day, Held, Month, Span, months_between
 
 log = logging.getLogger("slashtag")
 _WORKERS = 32
+#: Number of a batch that differs, a part of it, and days.
+_Item = tuple[int, Selector, Span]
 #: Text of what cannot be proved because a second answer was another one.
 DISAGREE = "two answers of the service disagree: ask again later"
 
@@ -135,7 +138,7 @@ class Comparison:
         )
         if tests and self.trusts_all_time and any(self._whole.values()) and batches:
             await self._test(batches)
-        doubtful: dict[Span, list[Any]] = {span: [] for span in self._spans}
+        doubtful: dict[Span, list[Selector]] = {span: [] for span in self._spans}
         if self.trusts_all_time and self._whole:
             await self._compare_all_time(batches, doubtful)
         shown = {*chain.from_iterable(self._whole.values())} if self.trusts_all_time else set[Span]()
@@ -170,7 +173,7 @@ class Comparison:
 
     # -- all time
 
-    async def _test(self, batches: Sequence[Any]) -> None:
+    async def _test(self, batches: Sequence[Selector]) -> None:
         """Compare the busiest month of the busiest batch with its days, as the service has both."""
         offset, spans = max(self._whole.items(), key=lambda item: len(item[1]))
         batch = max(batches, key=lambda each: sum(self._held_in(span, each.keys) for span in spans))
@@ -189,7 +192,7 @@ class Comparison:
                 "all-time statistics of this service are not the sum of its ranges: days are compared"
             )
 
-    async def _contradicts(self, batch: Any, offset: timedelta, span: Span, ever: PeriodStats) -> bool:
+    async def _contradicts(self, batch: Selector, offset: timedelta, span: Span, ever: PeriodStats) -> bool:
         """Return whether all-time statistics have another sum of a month than its days, asked twice."""
         for again in (False, True):
             if again:
@@ -199,17 +202,19 @@ class Comparison:
                 return False
         return True
 
-    async def _ask_all_time(self, batch: Any, offset: timedelta, *, again: bool = False) -> PeriodStats:
+    async def _ask_all_time(self, batch: Selector, offset: timedelta, *, again: bool = False) -> PeriodStats:
         return await self._source.ask(AllTime(), batch, timezone(offset), new_connection=again)
 
-    async def _ask_days(self, batch: Any, span: Span, *, again: bool = False) -> RangeStats:
+    async def _ask_days(self, batch: Selector, span: Span, *, again: bool = False) -> RangeStats:
         return await self._source.ask(DateRange(*span), batch, self._zone, new_connection=again)
 
-    async def _compare_all_time(self, batches: Sequence[Any], doubtful: Mapping[Span, list[Any]]) -> None:
+    async def _compare_all_time(
+        self, batches: Sequence[Selector], doubtful: Mapping[Span, list[Selector]]
+    ) -> None:
         """Find the months of batches that differ."""
         total, done = len(batches), 0
 
-        async def compare(batch: Any) -> Sequence[Any]:
+        async def compare(batch: Selector) -> Sequence[Selector]:
             nonlocal total, done
             try:
                 for span in await self._different_months(batch):
@@ -226,7 +231,7 @@ class Comparison:
 
         await WorkerPool(batches, compare, _WORKERS).run()
 
-    async def _different_months(self, batch: Any) -> list[Span]:
+    async def _different_months(self, batch: Selector) -> list[Span]:
         """Return the months of a batch whose sum is another, or may be."""
         different: list[Span] = []
         hits = sum(link.hits or 0 for key in batch.keys for link in self._links[key])
@@ -249,18 +254,18 @@ class Comparison:
                 return self._spans
         return list(dict.fromkeys(different))
 
-    def _parts_after(self, batch: Any, error: SlashtagError) -> Sequence[Any]:
+    def _parts_after(self, batch: Selector, error: SlashtagError) -> Sequence[Selector]:
         """Return the halves of a batch that was refused; note one that failed."""
         if error.is_fatal:
             raise error
         if is_refusal(error) and len(batch.keys) > 1:
-            return [type(batch).of(part) for part in halves(batch.links)]
+            return [Selector.of(part) for part in halves(batch.links)]
         self.unproved.append(Unproved(batch.keys, str(error)))
         return ()
 
     # -- days
 
-    async def _compare_days(self, span: Span, batches: Iterable[Any]) -> None:
+    async def _compare_days(self, span: Span, batches: Iterable[Selector]) -> None:
         """Compare the days of a month, or of a part of it, and take apart what differs."""
         roots = [batch for batch in batches if (span, batch.keys) not in self._asked]
         if not roots:
@@ -270,16 +275,15 @@ class Comparison:
         held = await in_thread(partial(self._held.days, *span, names))
         #: What is left to explain of each batch, by day; None where nothing was answered.
         left: list[Counter[date] | None] = [None] * len(roots)
-        Item = tuple[int, Any, Span]
 
-        def expected(batch: Any) -> Counter[date]:
+        def expected(batch: Selector) -> Counter[date]:
             clicks = Counter[date]()
             for name in self._names(batch.keys):
                 for day, found in held.get(name, {}).items():
                     clicks[day] += found.clicks
             return clicks
 
-        async def compare(item: Item) -> Sequence[Item]:
+        async def compare(item: _Item) -> Sequence[_Item]:
             n, batch, days = item
             known = len(self.unproved)
             try:
@@ -299,7 +303,7 @@ class Comparison:
                     return ()
                 if len(batch.keys) > 1:
                     narrow = min(differ), max(differ)
-                    return [(n, type(batch).of(part), narrow) for part in halves(batch.links)]
+                    return [(n, Selector.of(part), narrow) for part in halves(batch.links)]
                 await self._confirm(batch, differ, held, left[n])
             except SlashtagError as error:
                 parts = self._parts_after(batch, error)
@@ -318,7 +322,7 @@ class Comparison:
     def _whole_spans(self) -> set[Span]:
         return set(chain.from_iterable(self._whole.values())) if self.trusts_all_time else set()
 
-    async def _explain(self, batch: Any, span: Span) -> None:
+    async def _explain(self, batch: Selector, span: Span) -> None:
         """Find out why all-time statistics of a batch differ from what is held, and its days do not."""
         offset = next(offset for offset, spans in self._whole.items() if span in spans)
         ever = await self._ask_all_time(batch, offset, again=True)
@@ -328,7 +332,7 @@ class Comparison:
 
     async def _confirm(
         self,
-        batch: Any,
+        batch: Selector,
         differ: Mapping[date, int],
         held: Mapping[str, Mapping[date, Day]],
         left: Counter[date] | None,

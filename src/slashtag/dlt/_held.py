@@ -150,9 +150,9 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
     metadata: dict[str, str] = {}
     if path.suffix.lower() == ".parquet":
         parquet: Any = import_module("pyarrow.parquet")
-        found = parquet.read_schema(path).metadata or {}
+        found: dict[bytes, bytes] = parquet.read_schema(path).metadata or {}
         metadata = {
-            key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()
+            name.decode(errors="replace"): text.decode(errors="replace") for name, text in found.items()
         }
 
     def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:

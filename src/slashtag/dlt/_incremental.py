@@ -23,7 +23,7 @@ from .. import (
     SlashtagError,
     parse_zone,
 )
-from .._internal import CurrentStatistics, WorkerPool, days, halves, last_day
+from .._internal import CurrentStatistics, Selector, WorkerPool, days, halves, last_day
 from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord
 
 _BATCH = 100
@@ -151,7 +151,7 @@ class ClicksTable:
         self.since, self._today, self._first = held.since, held.through, held.through
         if self.dimensions:
             self._first += _DAY
-        self._doubtful = set()
+        self._doubtful = set[str]()
         self._held = None  # nothing is known of what is loaded
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
@@ -227,7 +227,7 @@ class ClicksTable:
                 counts = dict(self._counts(stats))
                 doubtful = await self._fallen(session, key, counts)
                 if self.dimensions:
-                    rows = [] if doubtful else self._labels(key, stats)
+                    rows: Rows = () if doubtful else self._labels(key, stats)
                 else:
                     rows = self._days(key, {day: n for day, n in counts.items() if day not in doubtful})
                 yield key, counts | doubtful, rows, stats.reconciles and stats.days_complete
@@ -244,7 +244,7 @@ class ClicksTable:
             return {}
         last = min(self._today, last_day(max(held)) if self.dimensions else max(held))
         source = CurrentStatistics(session)
-        (selector,) = [source.tag(key)] if self.key[0] == "tag" else source.batches(self._links_of([key]))
+        (selector,) = [Selector(tag=key)] if self.key[0] == "tag" else source.batches(self._links_of([key]))
         span = DateRange(max(self.since, min(held)), last)
         again = self._counts(await source.ask(span, selector, self._zone, new_connection=True))
         if all(again.get(unit) == counts[unit] for unit in held):
@@ -252,8 +252,8 @@ class ClicksTable:
         self._doubtful.add(key)
         unit = min(held)
         text = (
-            f"{self.name} has {held[unit]:,} clicks of {unit}, and two answers of the service disagree whether "
-            f"they are fewer now ({counts[unit]:,} and {again.get(unit, 0):,}): nothing was changed"
+            f"{self.name} has {held[unit]:,} clicks of {unit}; two answers disagree whether they are fewer now, "
+            f"{counts[unit]:,} and {again.get(unit, 0):,}: nothing was changed"
         )
         self.monitor.note(f"{self.key[0]} {key!r}", text)
         return held

@@ -48,7 +48,7 @@ def slashtag_source(
     timezone: str = "+00:00",
     dimensions: Iterable[str] = (),
     by_tag: bool = False,
-    reload: tuple[str | date, str | date] | None = None,
+    reload: tuple[str | date, str | date] | Reload | None = None,
     session_options: Mapping[str, Any] | None = None,
     monitor: Any = None,
 ) -> Iterable[Any]:
