@@ -135,7 +135,11 @@ class CurrentStatistics(Struct, frozen=True):
 
     def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
         """Return slashtags in batches, without those that cannot be requested."""
-        batcher = Batcher(self.session.stats._max_keys_bytes, lambda *_: None)
+
+        def leave_out(key: object, error: SlashtagError) -> None:
+            log.debug("%r is left out: %s", key, error)
+
+        batcher = Batcher(self.session.stats._max_keys_bytes, leave_out)
         return list(select(list(keys), None, None, batcher))
 
     async def ask(

@@ -1,7 +1,7 @@
 """Audits: what a warehouse or a file holds of clicks, proved by the service's own sums, and repaired."""
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from datetime import UTC, date, datetime, tzinfo
@@ -9,7 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import dlt
 from anyio.from_thread import start_blocking_portal
@@ -192,13 +192,19 @@ def _check(state: dict[str, Any], record: TableRecord, session: AsyncSession) ->
         raise ConfigurationError(f"the destination holds clicks of {record.base_url}, not {session.base_url}")
 
 
+class _Call(Protocol):
+    """Calls a coroutine function with a session, in the session's event loop."""
+
+    def __call__(self, function: Callable[[AsyncSession], Awaitable[T]], /) -> T: ...
+
+
 @contextmanager
 def _session(
     login: Mapping[str, Any],
     session_options: Mapping[str, Any] | None,
     monitor: Monitor,
     check: Callable[[AsyncSession], object],
-) -> Iterator[Callable[[Callable[[AsyncSession], Awaitable[T]]], T]]:
+) -> Generator[_Call, None, None]:
     """Open a session in a thread of its own; gives what calls a function with it there."""
     session = AsyncSession(**login, **(session_options or {}))
     check(session)

@@ -252,8 +252,8 @@ class ClicksTable:
         self._doubtful.add(key)
         unit = min(held)
         text = (
-            f"{self.name} has {held[unit]:,} clicks of {unit}; two answers disagree whether they are fewer now, "
-            f"{counts[unit]:,} and {again.get(unit, 0):,}: nothing was changed"
+            f"{self.name} has {held[unit]:,} clicks of {unit}; of two answers now one says "
+            f"{counts[unit]:,}, the other {again.get(unit, 0):,}: nothing was changed"
         )
         self.monitor.note(f"{self.key[0]} {key!r}", text)
         return held
