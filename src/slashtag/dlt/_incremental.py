@@ -147,7 +147,9 @@ class ClicksTable:
         """Prepare to load some days only, of those that were over at the last load."""
         self._series = held.series if listed is None else listed.series
         self._before, self._after = dict.fromkeys(self._series, Series(())), {}
-        self._before |= dict.fromkeys(self._reload.days, Series(()))
+        if listed is None:
+            # Rows of a slashtag that was renamed since have another name.
+            self._before |= dict.fromkeys(self._reload.days, Series(()))
         self.since, self._today, self._first = held.since, held.through, held.through
         if self.dimensions:
             self._first += _DAY

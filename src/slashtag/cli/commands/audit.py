@@ -14,7 +14,6 @@ from ..._internal import many
 from ...tables import Column, Row, Table
 from ..output import OutputOptions
 from ..run import MAX_FAILURES, Run, command
-from ..selection import TIMEZONE
 from ..service import find_credentials
 from .sync import LOCAL, imported
 
@@ -39,7 +38,7 @@ def audit(
     output: OutputOptions,
     target: str | None = Argument(
         None,
-        metavar="[WAREHOUSE|FILE]",
+        metavar="WAREHOUSE|FILE",
         help=f"What `slashtag sync` loaded into, or a file of `slashtag export clicks`: {', '.join(FILES)}.",
     ),
     destination: str | None = Option(
@@ -53,7 +52,9 @@ def audit(
         help="Compare days instead of months, in a request for each month and hundred links: also finds "
         "faults that cancel out within a month.",
     ),
-    timezone: str | None = TIMEZONE,
+    timezone: str | None = Option(
+        None, metavar="ZONE", help="Zone of a file's days: +HH:MM, or a name such as Europe/Berlin."
+    ),
     since: datetime | None = Option(
         None, formats=["%Y-%m-%d"], metavar="DATE", help="First day that a file should hold."
     ),
@@ -129,7 +130,7 @@ def _report(run: Run, found: Any) -> None:
     if found.differences:
         run.mark_incomplete()
         links = len({each.slashtag for each in found.differences})
-        verdict = f"{many(len(found.differences), 'day')} of {many(links, 'link')} differ"
+        verdict = f"differences on {many(len(found.differences), 'day')} of {many(links, 'link')}"
     else:
         verdict = "not all of it is proved" if found.unproved else "no differences"
     span = f"{found.first} to {found.last}, {found.timezone}"
