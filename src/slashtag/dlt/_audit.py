@@ -38,6 +38,8 @@ from ._source import _bind, slashtag_source
 T = TypeVar("T")
 #: Answers may be dated so many seconds before the listing: clocks of backends differ.
 _CLOCKS_DIFFER = 300.0
+#: A repair may uncover differences that others cancelled: so many are made at most.
+_REPAIRS = 3
 #: What a file does not say, as options and as members of the metadata of Parquet.
 _OF_FILE = ("timezone", "since", "until")
 
@@ -128,13 +130,15 @@ def audit(
         ) as call:
             run = _Run(subject, by_day, monitor)
             found = call(run.run)
-            if repair and found.differences:
-                requests = _load_again(
+            for _ in range(_REPAIRS if repair else 0):
+                if not found.differences:
+                    break
+                requests = found.repair_requests + _load_again(
                     pipeline, found.differences, record, state, run.tags_of, login, session_options, monitor
                 )
                 state = _state_of(pipeline)
                 again = call(partial(run.run_again, found))
-                repaired = {*found.differences} - {*again.differences}
+                repaired = {*found.repaired, *found.differences} - {*again.differences}
                 found = replace(again, repaired=_sorted(repaired), repair_requests=requests)
         if _loads_at_destination(pipeline) != state.get("loads", 0):
             raise ExportError("another load has changed the destination meanwhile: audit it again")
@@ -273,10 +277,9 @@ class _Run:
         )
 
     async def run_again(self, found: Audit, session: AsyncSession) -> Audit:
-        """Return the result of comparing again the links that differed."""
-        names = {each.slashtag for each in found.differences}
+        """Return the result of comparing again the batches of links that differed."""
         listed = self._links.by_slashtag
-        asked = {key: links for key, links in listed.items() if self._held_as.get(key, key) in names}
+        asked = {key: links for key, links in listed.items() if key in self._touched}
         comparison = await self._compare(asked, tests=False)
         again = {each.slashtags: each for each in (*found.unproved, *comparison.unproved)}
         return replace(found, differences=_sorted(comparison.differences), unproved=tuple(again.values()))
@@ -284,6 +287,7 @@ class _Run:
     async def _compare(self, asked: Mapping[str, Sequence[ShortUrl]], *, tests: bool) -> Comparison:
         subject, monitor = self._subject, self._monitor
         series = subject.series or {}
+        names = {self._held_as.get(key, key) for key in asked}
         comparison = Comparison(
             self._source,
             subject.held,
@@ -291,14 +295,14 @@ class _Run:
             (subject.first, subject.last),
             self._zone,
             held_as=self._held_as,
+            has_rows=names if subject.series is None else names & series.keys(),
             loaded=subject.loaded,
             unclicked={key for key, links in asked.items() if _has_hits_of(series.get(key), links)},
             by_day=self._by_day,
             progress=monitor.progress and partial(monitor.progress, "audit"),
         )
         await comparison.run(tests=tests)
-        names = {self._held_as.get(key, key) for key in asked}
-        await comparison.check_rows(names & series.keys() if subject.series is not None else names)
+        self._touched = comparison.touched
         return comparison
 
     async def _check_gone(self, session: AsyncSession, gone: Collection[str]) -> list[Unproved]:

@@ -27,6 +27,7 @@ from .._internal import (
     CurrentStatistics,
     Selector,
     WorkerPool,
+    days,
     halves,
     in_thread,
     is_refusal,
@@ -83,7 +84,7 @@ class Comparison:
     """One comparison of days from `first` to `last`, all of which are over.
 
     `links` has what is asked about, by slashtag, and `held_as` the slashtag that its rows have, where it is
-    another one. `loaded` is the last day that rows may have, which was not over; slashtags with the same hits
+    another one. Rows of `has_rows` should have each day. `loaded` is the last day that rows may have, which was not over; slashtags with the same hits
     as then are `unclicked`. `differences` and `unproved` are the result.
     """
 
@@ -96,6 +97,7 @@ class Comparison:
         zone: tzinfo,
         *,
         held_as: Mapping[str, str] | None = None,
+        has_rows: Collection[str] = (),
         loaded: date | None = None,
         unclicked: Collection[str] = (),
         by_day: bool = False,
@@ -104,9 +106,12 @@ class Comparison:
     ) -> None:
         self._source, self._held, self._links, self._zone = source, held, links, zone
         self._held_as, self._unclicked = held_as or {}, unclicked
+        self._has_rows = has_rows
         self._progress, self._on_error = progress, on_error
         self.differences: list[Difference] = []
         self.unproved: list[Unproved] = []
+        #: Slashtags of batches that differed: when a fault is gone, another one may show that it cancelled.
+        self.touched: set[str] = set()
         #: Whether all-time statistics are the sum of the service's ranges, as far as is known.
         self.trusts_all_time = not by_day
         self._spans = months_between(*span)
@@ -148,6 +153,7 @@ class Comparison:
         if shown and not self.trusts_all_time:
             for span in self._spans:
                 await self._compare_days(span, batches)
+        await self._check_rows()
 
     async def _read_months(self) -> None:
         held, start = self._held, self._spans[0][0]
@@ -162,6 +168,12 @@ class Comparison:
             _, span = self._present
             found = await in_thread(partial(held.months, *span))
             self._months[span] = {slashtag: months[span[0]] for slashtag, months in found.items()}
+        self._find_wrong_rows()
+
+    def _doubt(self, slashtags: tuple[str, ...], reason: str) -> None:
+        """Note what is not proved, once."""
+        if all(each.slashtags != slashtags for each in self.unproved):
+            self.unproved.append(Unproved(slashtags, reason))
 
     def _names(self, slashtags: Iterable[str]) -> list[str]:
         """Return what the rows of slashtags have."""
@@ -252,6 +264,9 @@ class Comparison:
                     different.append(over)
             if not ever.reconciles:
                 return self._spans
+        # A row too many may hide clicks that are missing.
+        names = set(self._names(batch.keys))
+        different += [span for span, wrong in self._wrong.items() if not names.isdisjoint(wrong)]
         return list(dict.fromkeys(different))
 
     def _parts_after(self, batch: Selector, error: SlashtagError) -> Sequence[Selector]:
@@ -260,7 +275,7 @@ class Comparison:
             raise error
         if is_refusal(error) and len(batch.keys) > 1:
             return [Selector.of(part) for part in halves(batch.links)]
-        self.unproved.append(Unproved(batch.keys, str(error)))
+        self._doubt(batch.keys, str(error))
         return ()
 
     # -- days
@@ -271,7 +286,7 @@ class Comparison:
         if not roots:
             return
         self._asked.update((span, batch.keys) for batch in roots)
-        names = self._names(key for batch in roots for key in batch.keys)
+        names, names_wrong = self._names(key for batch in roots for key in batch.keys), self._wrong[span]
         held = await in_thread(partial(self._held.days, *span, names))
         #: What is left to explain of each batch, by day; None where nothing was answered.
         left: list[Counter[date] | None] = [None] * len(roots)
@@ -285,18 +300,19 @@ class Comparison:
 
         async def compare(item: _Item) -> Sequence[_Item]:
             n, batch, days = item
-            known = len(self.unproved)
             try:
                 stats = await self._ask_days(batch, days)
                 if not (stats.reconciles and stats.days_complete):
                     stats = await self._ask_days(batch, days, again=True)
                 if not (stats.reconciles and stats.days_complete):
-                    self.unproved.append(Unproved(batch.keys, "the service's answers contradict themselves"))
+                    self._doubt(batch.keys, "the service's answers contradict themselves")
                     return ()
                 of_batch = expected(batch)
                 differ = {day: of_batch[day] - n for day, n in stats.clicks.items() if of_batch[day] != n}
                 if left[n] is None:
                     left[n] = Counter(differ)
+                    if differ or not names_wrong.isdisjoint(self._names(batch.keys)):
+                        self.touched.update(batch.keys)
                     if not differ and span in self._whole_spans:
                         await self._explain(batch, span)
                 if not differ:
@@ -307,7 +323,7 @@ class Comparison:
                 await self._confirm(batch, differ, held, left[n])
             except SlashtagError as error:
                 parts = self._parts_after(batch, error)
-                if len(self.unproved) > known and left[n] is not None:
+                if not parts and left[n] is not None:
                     left[n] = Counter()  # which is told
                 return [(n, part, days) for part in parts]
             return ()
@@ -316,7 +332,7 @@ class Comparison:
         for batch, rest in zip(roots, left, strict=True):
             if rest and any(rest.values()):
                 reason = f"its links do not add up to it on {min(day for day, n in rest.items() if n)}"
-                self.unproved.append(Unproved(batch.keys, reason))
+                self._doubt(batch.keys, reason)
 
     @property
     def _whole_spans(self) -> set[Span]:
@@ -352,39 +368,40 @@ class Comparison:
             else:
                 disagree = True
         if disagree:
-            self.unproved.append(Unproved((slashtag,), DISAGREE))
+            self._doubt((slashtag,), DISAGREE)
 
     # -- rows
 
-    async def check_rows(self, expected: Collection[str]) -> None:
-        """Note days that have no row, of the slashtags that are `expected` to have one a day, or several.
+    def _find_wrong_rows(self) -> None:
+        """Find the slashtags that have a day twice in a month, or lack one that should be there.
 
         A destination without rows of zero clicks is told from its rows: most days without clicks have none.
         """
-        all_days = sum((end - start).days + 1 for start, end in self._spans) * len(expected)
-        found = [self._months[span].get(name, NO_MONTH) for span in self._spans for name in expected]
-        zeros, clicked = (sum(month.zeros for month in found), sum(m.rows - m.zeros for m in found))
-        has_zeros = 2 * zeros > all_days - clicked
-        unproved = {name for each in self.unproved for name in self._names(each.slashtags)}
-        asked = {*self._names(self._links)}
-        told = {(each.slashtag, each.date) for each in self.differences}
-        for span in self._spans:
-            length = (span[1] - span[0]).days + 1
-            wrong = [
+        lengths = {span: (span[1] - span[0]).days + 1 for span in self._spans}
+        found = [self._months[span].get(name, NO_MONTH) for span in self._spans for name in self._has_rows]
+        zeros, clicked = sum(month.zeros for month in found), sum(month.rows - month.zeros for month in found)
+        self._has_zeros = 2 * zeros > sum(lengths.values()) * len(self._has_rows) - clicked
+        names = {*self._names(self._links)}
+        self._wrong: dict[Span, set[str]] = {}
+        for span, length in lengths.items():
+            self._wrong[span] = {
                 name
-                for name in asked
+                for name in names
                 if (month := self._months[span].get(name, NO_MONTH)).rows != month.days
-                or (has_zeros and name in expected and month.days < length)
-            ]
-            if not wrong:
-                continue
-            held = await in_thread(partial(self._held.days, *span, wrong))
+                or (self._has_zeros and name in self._has_rows and month.days < length)
+            }
+
+    async def _check_rows(self) -> None:
+        """Note days that have no row, or several, of which the sums do not tell."""
+        unproved = {name for each in self.unproved for name in self._names(each.slashtags)}
+        told = {(each.slashtag, each.date) for each in self.differences}
+        for span, wrong in self._wrong.items():
+            held = await in_thread(partial(self._held.days, *span, wrong)) if wrong else {}
             for name in wrong:
-                for n in range(length):
-                    day = span[0] + timedelta(n)
+                needs_rows = self._has_zeros and name in self._has_rows
+                for day in days(*span):
                     clicks, rows = held.get(name, {}).get(day, NO_DAY)
-                    is_wrong = rows > 1 or (not rows and has_zeros and name in expected)
-                    if is_wrong and (name, day) not in told:
+                    if (rows > 1 or (not rows and needs_rows)) and (name, day) not in told:
                         counted = None if name in unproved else clicks
                         self.differences.append(Difference(name, day, clicks, counted, rows))
 
