@@ -84,8 +84,9 @@ class Comparison:
     """One comparison of days from `first` to `last`, all of which are over.
 
     `links` has what is asked about, by slashtag, and `held_as` the slashtag that its rows have, where it is
-    another one. Rows of `has_rows` should have each day. `loaded` is the last day that rows may have, which was not over; slashtags with the same hits
-    as then are `unclicked`. `differences` and `unproved` are the result.
+    another one. Those in `has_rows` should have a row for each day. `loaded` is the last day that rows may
+    have, which was not over; slashtags with the same hits as then are `unclicked`. `differences` and
+    `unproved` are the result.
     """
 
     def __init__(
