@@ -29,7 +29,7 @@ from .. import (
 )
 from .._internal import DAY, CurrentStatistics, in_thread, one_operation
 from .._shared_slashtags import Links
-from ._compare import Comparison, Difference, Unproved
+from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
 from ._pipeline import _calling_dlt, _file_locked, _loads_at_destination, load, name_of
 from ._records import Monitor, Reload, Series, TableRecord
@@ -131,10 +131,12 @@ def audit(
             run = _Run(subject, by_day, monitor)
             found = call(run.run)
             for _ in range(_REPAIRS if repair else 0):
-                if not found.differences:
+                # What a renamed slashtag has is loaded under its new name, by the next ordinary load.
+                differences = [each for each in found.differences if each.slashtag not in found.renamed]
+                if not differences:
                     break
                 requests = found.repair_requests + _load_again(
-                    pipeline, found.differences, record, state, run.tags_of, login, session_options, monitor
+                    pipeline, differences, record, state, run.tags_of, login, session_options, monitor
                 )
                 state = _state_of(pipeline)
                 again = call(partial(run.run_again, found))
@@ -375,9 +377,7 @@ def _load_again(
 
     Returns the number of requests.
     """
-    days: dict[str, set[date]] = {}
-    for each in differences:
-        days.setdefault(each.slashtag, set()).add(each.date)
+    days = counted_days(differences)
     held: Mapping[str, Any] = {name: found for name, found in state["resources"].items() if "record" in found}
     dimensions: tuple[str, ...] = ()
     if "clicks_by_dimension" in held:

@@ -193,7 +193,7 @@ class Comparison:
         try:
             ever = self._tested[batch.keys, offset] = await self._ask_all_time(batch, offset)
             busiest = max(spans, key=lambda span: counted_in(ever, span))
-            if await self._contradicts(batch, offset, busiest, ever):
+            if await self._agreed(batch, offset, busiest, ever) is None:
                 self.trusts_all_time = False
         except SlashtagError as error:
             if error.is_fatal or not is_refusal(error):
@@ -205,15 +205,15 @@ class Comparison:
                 "all-time statistics of this service are not the sum of its ranges: days are compared"
             )
 
-    async def _contradicts(self, batch: Selector, offset: timedelta, span: Span, ever: PeriodStats) -> bool:
-        """Return whether all-time statistics have another sum of a month than its days, asked twice."""
+    async def _agreed(self, batch: Selector, offset: timedelta, span: Span, ever: PeriodStats) -> int | None:
+        """Return the clicks of a month by all-time statistics and by its days; None if they differ twice."""
         for again in (False, True):
             if again:
                 ever = await self._ask_all_time(batch, offset, again=True)
-            days = await self._ask_days(batch, span, again=again)
-            if days.total == counted_in(ever, span):
-                return False
-        return True
+            total = (await self._ask_days(batch, span, again=again)).total
+            if total == counted_in(ever, span):
+                return total
+        return None
 
     async def _ask_all_time(self, batch: Selector, offset: timedelta, *, again: bool = False) -> PeriodStats:
         return await self._source.ask(AllTime(), batch, timezone(offset), new_connection=again)
@@ -289,6 +289,8 @@ class Comparison:
         self._asked.update((span, batch.keys) for batch in roots)
         names, names_wrong = self._names(key for batch in roots for key in batch.keys), self._wrong[span]
         held = await in_thread(partial(self._held.days, *span, names))
+        #: Links that have fewer clicks than are held.
+        fewer: list[tuple[Selector, dict[date, int], Counter[date] | None]] = []
         #: What is left to explain of each batch, by day; None where nothing was answered.
         left: list[Counter[date] | None] = [None] * len(roots)
 
@@ -321,7 +323,10 @@ class Comparison:
                 if len(batch.keys) > 1:
                     narrow = min(differ), max(differ)
                     return [(n, Selector.of(part), narrow) for part in halves(batch.links)]
-                await self._confirm(batch, differ, held, left[n])
+                if max(differ.values()) > 0:
+                    fewer.append((batch, differ, left[n]))
+                else:
+                    await self._confirm(batch, differ, held, left[n])
             except SlashtagError as error:
                 parts = self._parts_after(batch, error)
                 if not parts and left[n] is not None:
@@ -330,6 +335,12 @@ class Comparison:
             return ()
 
         await WorkerPool([(n, batch, span) for n, batch in enumerate(roots)], compare, _WORKERS).run()
+        # One after the other, so that backends which answer in turn are all asked.
+        for batch, differ, rest in fewer:
+            try:
+                await self._confirm(batch, differ, held, rest)
+            except SlashtagError as error:
+                self._parts_after(batch, error)
         for batch, rest in zip(roots, left, strict=True):
             if rest and any(rest.values()):
                 reason = f"its links do not add up to it on {min(day for day, n in rest.items() if n)}"
@@ -343,9 +354,12 @@ class Comparison:
         """Find out why all-time statistics of a batch differ from what is held, and its days do not."""
         offset = next(offset for offset, spans in self._whole.items() if span in spans)
         ever = await self._ask_all_time(batch, offset, again=True)
-        if await self._contradicts(batch, offset, span, ever):
+        agreed = await self._agreed(batch, offset, span, ever)
+        if agreed is None:
             self.trusts_all_time = False
             log.warning("all-time statistics of %s contradict its days: all days are compared", batch)
+        elif agreed != self._held_in(span, batch.keys):
+            self._doubt(batch.keys, DISAGREE)
 
     async def _confirm(
         self,
@@ -354,22 +368,24 @@ class Comparison:
         held: Mapping[str, Mapping[date, Day]],
         left: Counter[date] | None,
     ) -> None:
-        """Ask about a link that differs once more, and note its days."""
-        (slashtag,) = batch.keys
+        """Ask about a link that differs once more, twice if it has fewer clicks, and note its days."""
         (name,) = self._names(batch.keys)
-        days = held.get(name, {})
-        again = await self._ask_days(batch, (min(differ), max(differ)), again=True)
-        disagree = False
+        of_link, span = held.get(name, {}), (min(differ), max(differ))
+        again = [await self._ask_days(batch, span, again=True)]
+        if max(differ.values()) > 0:
+            # A backend that lags behind may answer more than once, but not in place of all others.
+            again.append(await self._ask_days(batch, span, again=True))
+        disagree = not all(stats.reconciles for stats in again)
         for day, surplus in differ.items():
             if left is not None:
                 left[day] -= surplus
-            clicks, rows = days.get(day, NO_DAY)
-            if again.reconciles and again.clicks[day] == clicks - surplus:
+            clicks, rows = of_link.get(day, NO_DAY)
+            if all(stats.clicks[day] == clicks - surplus for stats in again):
                 self.differences.append(Difference(name, day, clicks, clicks - surplus, rows))
             else:
                 disagree = True
         if disagree:
-            self._doubt((slashtag,), DISAGREE)
+            self._doubt(batch.keys, DISAGREE)
 
     # -- rows
 
@@ -405,6 +421,15 @@ class Comparison:
                     if (rows > 1 or (not rows and needs_rows)) and (name, day) not in told:
                         counted = None if name in unproved else clicks
                         self.differences.append(Difference(name, day, clicks, counted, rows))
+
+
+def counted_days(differences: Iterable[Difference]) -> dict[str, dict[date, int]]:
+    """Return what the service counts on days that differ, by slashtag."""
+    found: dict[str, dict[date, int]] = {}
+    for each in differences:
+        if each.counted is not None:
+            found.setdefault(each.slashtag, {})[each.date] = each.counted
+    return found
 
 
 def counted_in(ever: PeriodStats, span: Span) -> int:

@@ -143,10 +143,15 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
     quoted = reader.replace("?", "'{}'".format(str(path).replace("'", "''")))
     connection = duckdb.connect()
     try:
+        columns = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {quoted}").fetchall()}
+        if missing := [name for name in ("slashtag", "date", "clicks") if name not in columns]:
+            raise InvalidRequestError(f"{path} has no column {', '.join(missing)}")
         connection.execute(f"CREATE VIEW held AS {typed} FROM {quoted}")
+        # Cells that are no dates or numbers are told before anything is requested.
+        connection.execute("SELECT min(date), sum(clicks) FROM held").fetchall()
     except duckdb.Error as error:
         told = str(error).splitlines()[0]
-        raise InvalidRequestError(f"{path} is no table with slashtag, date and clicks: {told}") from None
+        raise InvalidRequestError(f"{path} cannot be read as clicks by slashtag and date: {told}") from None
     metadata: dict[str, str] = {}
     if path.suffix.lower() == ".parquet":
         parquet: Any = import_module("pyarrow.parquet")

@@ -1,7 +1,7 @@
 """Late clicks of a load: links whose hits rose, compared with the destination before the days it requests."""
 
 from collections.abc import Collection, Mapping
-from datetime import date, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from typing import Any
 
 from dlt.common.destination.exceptions import SqlClientNotAvailable
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, ShortUrl
 from .._internal import DAY, CurrentStatistics
-from ._compare import Comparison
+from ._compare import Comparison, counted_days
 from ._held import held_at
 from ._records import Listed, Monitor, Reload, TableRecord
 
@@ -54,9 +54,7 @@ async def find_late(
     for each in comparison.unproved:
         doubtful.update(each.slashtags)
         monitor.note(str(each), "late clicks could not be looked for")
-    found: dict[str, set[date]] = {}
-    for difference in comparison.differences:
-        found.setdefault(difference.slashtag, set()).add(difference.date)
+    found = counted_days(comparison.differences)
     return replace(given, days=found, tag_ids=_tag_ids(listed, found), doubtful=doubtful)
 
 

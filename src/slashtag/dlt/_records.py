@@ -57,12 +57,13 @@ class Listed(NamedTuple):
 class Reload(Struct, frozen=True):
     """Days that are requested and loaded again, whatever is known of them.
 
-    `span` is of all slashtags and tags; `days` are of some slashtags, and with them of the tags in `tag_ids`.
-    With `only`, nothing else is loaded. Answers about `doubtful` slashtags disagreed.
+    `span` is of all slashtags and tags; `days` are of some slashtags, with the clicks that are expected, as
+    other rows are not loaded; and with them of the tags in `tag_ids`. With `only`, nothing else is loaded.
+    Answers about `doubtful` slashtags disagreed.
     """
 
     span: tuple[date, date] | None = None
-    days: Mapping[str, Collection[date]] = {}
+    days: Mapping[str, Mapping[date, int]] = {}
     tag_ids: Mapping[str, Collection[int]] = {}
     only: bool = False
     doubtful: Collection[str] = ()
