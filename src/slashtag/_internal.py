@@ -6,14 +6,13 @@ may change without notice. Add one only if the public interface is not sufficien
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, timedelta, tzinfo
 from difflib import get_close_matches
 from hashlib import pbkdf2_hmac
 from typing import TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from ._core.batches import Batcher, select
 from ._core.batches import Selector as Selector
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.batches import halves as halves
@@ -21,7 +20,6 @@ from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress
 from ._core.call import check_callback as check_callback
 from ._core.paging import Paging
-from ._core.queries import Query
 from ._core.windows import DAY as DAY
 from ._core.windows import last_day as last_day
 from ._core.windows import windows
@@ -37,17 +35,16 @@ from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
 from ._records import ShortUrl
 from ._resources.collect import is_refusal as is_refusal
+from ._resources.current_statistics import CurrentStatistics as CurrentStatistics
 from ._resources.listing import Listing
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._sending.sender import MOST_BEHIND as MOST_BEHIND
 from ._session import AsyncSession
-from ._summed_statistics import Statistics
 from ._summed_statistics import days as days
 from ._summed_statistics import many as many
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Statistics)
 
 #: Attempts of a request that its caller can do without.
 OPTIONAL_ATTEMPTS = 3
@@ -122,45 +119,6 @@ async def optional(
             log.warning("%s: left out, as the request failed: %s", what, error)
             return None
     return await request(session)
-
-
-class CurrentStatistics(Struct, frozen=True):
-    """Statistics as the service has them now: asked past caches, and kept in no journal.
-
-    An answer that was made before `not_before` (epoch seconds, by the service's clock) is an error.
-    """
-
-    session: AsyncSession
-    not_before: float = 0.0
-
-    def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
-        """Return slashtags in batches, without those that cannot be requested."""
-
-        def leave_out(key: object, error: SlashtagError) -> None:
-            log.debug("%r is left out: %s", key, error)
-
-        batcher = Batcher(self.session.stats._max_keys_bytes, leave_out)
-        return list(select(list(keys), None, None, batcher))
-
-    async def ask(
-        self, query: Query[R], selector: Selector, zone: tzinfo, *, new_connection: bool = False
-    ) -> R:
-        """Return the statistics of one batch or tag; raises what requests raise.
-
-        `new_connection` is for a second opinion: another backend may answer.
-        """
-        stats = self.session.stats
-        fetcher = stats._fetcher()
-        running_sum = query.running_sum(query.span(zone))
-        for time_slice in query.time_slices(zone, datetime.now(UTC), stats._range_end):
-            call = structs.replace(
-                query.call(selector, time_slice),
-                freshness="new connection" if new_connection else "no cache",
-                replayable=False,
-                period_end=self.not_before,
-            )
-            running_sum.add(await fetcher.fetch(call, time_slice.window, is_result=False))
-        return running_sum.result()
 
 
 def offsets_of(first: date, last: date, zone: tzinfo) -> list[timedelta]:

@@ -102,7 +102,7 @@ def audit(
     Days are compared from `since` of the warehouse to the day before its last load, in its time zone. With
     `by_day`, sums of days are compared instead of months, in a request for each month and hundred links:
     faults that cancel out within a month are seen too. With `repair`, days that differ are loaded again, and
-    compared again.
+    compared again. `base_url`, `apikey` and `apisecret` are those of AsyncSession.
 
     Raises ConfigurationError before anything is requested if the warehouse holds another account; ExportError
     if it holds no load, if a load is under way, or has changed it meanwhile; errors of requests that all
@@ -249,7 +249,7 @@ class _Run:
         if first > last:
             return result
         oldest = session.metrics.oldest_answer
-        self._source = CurrentStatistics(session, 0.0 if oldest == inf else oldest - _CLOCKS_DIFFER)
+        self._source = CurrentStatistics(session.stats, 0.0 if oldest == inf else oldest - _CLOCKS_DIFFER)
         asked: dict[str, Sequence[ShortUrl]] = {**listed}
         renamed, moved = dict[str, str](), list[str]()
         if subject.series is not None:

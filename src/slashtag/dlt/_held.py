@@ -143,7 +143,7 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
     quoted = reader.replace("?", "'{}'".format(str(path).replace("'", "''")))
     connection = duckdb.connect()
     try:
-        columns = connection.execute(f"FROM {quoted} LIMIT 0").fetch_arrow_table().column_names
+        columns = {row[0] for row in connection.execute(f"DESCRIBE FROM {quoted}").fetchall()}
         if missing := [name for name in ("slashtag", "date", "clicks") if name not in columns]:
             raise InvalidRequestError(f"{path} has no column {', '.join(missing)}")
         connection.execute(f"CREATE VIEW held AS {typed} FROM {quoted}")

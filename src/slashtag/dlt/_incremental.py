@@ -245,7 +245,7 @@ class ClicksTable:
         if not held:
             return {}
         last = min(self._today, last_day(max(held)) if self.dimensions else max(held))
-        source = CurrentStatistics(session)
+        source = CurrentStatistics(session.stats)
         (selector,) = [Selector(tag=key)] if self.key[0] == "tag" else source.batches(self._links_of([key]))
         span = DateRange(max(self.since, min(held)), last)
         # Twice: backends that answer in turn are both asked.

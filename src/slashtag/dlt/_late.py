@@ -48,7 +48,7 @@ async def find_late(
         held = held_at(pipeline)
     except SqlClientNotAvailable:
         return given
-    comparison = Comparison(CurrentStatistics(session), held, suspects, (record.since, last), zone)
+    comparison = Comparison(CurrentStatistics(session.stats), held, suspects, (record.since, last), zone)
     await comparison.run(tests=False)
     doubtful = set[str]()
     for each in comparison.unproved:
