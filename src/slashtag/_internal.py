@@ -6,6 +6,7 @@ may change without notice. Add one only if the public interface is not sufficien
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import date, timedelta, tzinfo
 from difflib import get_close_matches
 from hashlib import pbkdf2_hmac
 from typing import TypeVar
@@ -16,7 +17,9 @@ from ._arrow import Kind as Kind
 from ._arrow import arrow_columns as arrow_columns
 from ._arrow import import_extra as import_extra
 from ._core.any_endpoint import METHODS as METHODS
+from ._core.batches import Selector as Selector
 from ._core.batches import check_slashtag as check_slashtag
+from ._core.batches import halves as halves
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress
 from ._core.call import check_callback as check_callback
@@ -24,6 +27,10 @@ from ._core.countries import countries as countries
 from ._core.dates import PREVIOUS as PREVIOUS
 from ._core.dates import days_apart as days_apart
 from ._core.paging import Paging
+from ._core.windows import DAY as DAY
+from ._core.windows import last_day as last_day
+from ._core.windows import windows
+from ._credentials import parse_base_url as parse_base_url
 from ._credentials import strip_invisible as strip_invisible
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool
@@ -41,6 +48,8 @@ from ._profiles import login_path as login_path
 from ._profiles import profiles as profiles
 from ._profiles import read_login as read_login
 from ._records import ShortUrl
+from ._resources.collect import is_refusal as is_refusal
+from ._resources.current_statistics import CurrentStatistics as CurrentStatistics
 from ._resources.listing import Listing
 from ._resources.top import rank as rank
 from ._resources.urls import find_doubts as find_doubts
@@ -125,3 +134,8 @@ async def optional(
             log.warning("%s: left out, as the request failed: %s", what, error)
             return None
     return await request(session)
+
+
+def offsets_of(first: date, last: date, zone: tzinfo) -> list[timedelta]:
+    """Return the UTC offsets that a zone has from the first to the last day."""
+    return list(dict.fromkeys(window.offset for window in windows(first, last, zone)))

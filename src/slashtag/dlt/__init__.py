@@ -12,7 +12,12 @@ SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library'
 that on the command line.
 """
 
-from ._incremental import Monitor as Monitor
+from ._audit import Audit as Audit
+from ._audit import audit as audit
+from ._audit import audit_file as audit_file
+from ._compare import Difference as Difference
+from ._compare import Unproved as Unproved
 from ._pipeline import load as load
 from ._pipeline import local_pipeline as local_pipeline
+from ._records import Monitor as Monitor
 from ._source import slashtag_source as slashtag_source

@@ -1,16 +1,16 @@
 """Tables of clicks, by day or by month and label: what a load requests again, and which rows it brings."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import Struct, ValidationError, json
+from msgspec import ValidationError, json
 from msgspec.structs import replace
 
 from .. import (
@@ -18,14 +18,13 @@ from .. import (
     BadRequestError,
     ConfigurationError,
     DateRange,
-    Failure,
-    Metrics,
     RangeStats,
     ShortUrl,
     SlashtagError,
     parse_zone,
 )
-from .._internal import WorkerPool, days
+from .._internal import CurrentStatistics, Selector, WorkerPool, days, halves, last_day
+from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord
 
 _BATCH = 100
 #: At most so many new or changed series are requested one by one: to ask for them together, and to check what
@@ -38,62 +37,6 @@ _ROWS_PER_TABLE = 20_000
 _DAY = timedelta(days=1)
 Rows = Iterable[tuple[Any, ...]]
 arrow: Any = import_module("pyarrow")
-
-
-@dataclass
-class Monitor:
-    """Callbacks of a load, and the counters of its session.
-
-    `progress` is called with (table, series done, total or None) by another thread. `on_error` is called with
-    each Failure and the others continue, as in `session.stats.collect_each`; without it the first is raised.
-    `metrics` is None until the session is opened.
-    """
-
-    progress: Callable[[str, int, int | None], object] | None = None
-    on_error: Callable[[Failure], object] | None = None
-    metrics: Metrics | None = None
-
-
-class Series(Struct, frozen=True, omit_defaults=True):
-    """What a load saw of a slashtag or tag: the ids and hits of what has this name, and its last clicks.
-
-    `clicks` are by day, or by the first day of a month, without zeros. A tag has no hits.
-    """
-
-    ids: tuple[int, ...]
-    hits: int | None = None
-    clicks: dict[date, int] = {}
-
-
-class Listed(NamedTuple):
-    """A listing: its Arrow table, its slashtags or tags, those with the most hits first, and the time.
-
-    Requesting clicks in this order takes the fewest requests.
-    """
-
-    table: Any
-    series: Mapping[str, Series]
-    now: datetime
-
-
-ReadListed = Callable[[AsyncSession], Awaitable[Listed]]
-
-
-class TableRecord(Struct, frozen=True):
-    """What the destination holds of a table, as JSON in dlt's state.
-
-    That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
-    have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
-    that the next load requests all its days again.
-    """
-
-    timezone: str
-    base_url: str
-    since: date
-    recorded: date
-    through: date
-    dimensions: tuple[str, ...]
-    series: dict[str, Series]
 
 
 @dataclass
@@ -114,10 +57,20 @@ class ClicksTable:
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
 
-    async def tables(self, read: ReadListed, session: AsyncSession) -> AsyncGenerator[Any, None]:
+    async def tables(
+        self, read: ReadListed, read_reload: ReadReload, session: AsyncSession
+    ) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
         self._zone = parse_zone(self.timezone)
         self._held = self._read_record(session.base_url)
+        self._reload = await read_reload(session)
+        if self._reload.only:
+            if self._held is not None:
+                self._begin_reload(self._held, await read(session) if self.key[0] == "tag" else None)
+                async with aclosing(self._earlier(session)) as parts:
+                    async for table in self._in_tables(parts):
+                        yield table
+            return
         listed = await read(session)
         self._begin(listed)
         if self._held is None:
@@ -125,15 +78,9 @@ class ClicksTable:
             yield self._table([])
         if self.since > self._today:
             return
-        rows: list[tuple[Any, ...]] = []
         async with aclosing(self._rows(session)) as parts:
-            async for part in parts:
-                rows += part
-                if len(rows) >= _ROWS_PER_TABLE:
-                    yield self._table(rows)
-                    rows = []
-        if rows:
-            yield self._table(rows)
+            async for table in self._in_tables(parts):
+                yield table
         # What a cache has answered is older than the listing.
         listed_at, oldest = listed.now.timestamp(), session.metrics.oldest_answer
         answered = listed_at if oldest is None else min(listed_at, oldest)
@@ -148,6 +95,16 @@ class ClicksTable:
         )
         # As one str: dlt copies its state several times.
         self.state["record"] = json.encode(record).decode()
+
+    async def _in_tables(self, parts: AsyncGenerator[Rows, None]) -> AsyncGenerator[Any, None]:
+        rows: list[tuple[Any, ...]] = []
+        async for part in parts:
+            rows += part
+            if len(rows) >= _ROWS_PER_TABLE:
+                yield self._table(rows)
+                rows = []
+        if rows:
+            yield self._table(rows)
 
     def _read_record(self, base_url: str) -> TableRecord | None:
         """Return what the destination holds; raises ConfigurationError if it is not of this table."""
@@ -171,6 +128,7 @@ class ClicksTable:
         #: Series of the load before whose links are the same, and those of this load.
         self._before: dict[str, Series] = {}
         self._after: dict[str, Series] = {}
+        self._doubtful = set[str]()
         held = self._held
         # Earlier days are missing, or days were over by a clock that was ahead, or dimensions are missing.
         if held is None or held.since > self.since or held.through > self._today + _DAY:
@@ -185,6 +143,19 @@ class ClicksTable:
             for key, series in self._series.items()
             if key in held.series and held.series[key].ids == series.ids
         }
+
+    def _begin_reload(self, held: TableRecord, listed: Listed | None) -> None:
+        """Prepare to load some days only, of those that were over at the last load."""
+        self._series = held.series if listed is None else listed.series
+        self._before, self._after = dict.fromkeys(self._series, Series(())), {}
+        if listed is None:
+            # Rows of a slashtag that was renamed since have another name.
+            self._before |= dict.fromkeys(self._reload.days, Series(()))
+        self.since, self._today, self._first = held.since, held.through, held.through
+        if self.dimensions:
+            self._first += _DAY
+        self._doubtful = set[str]()
+        self._held = None  # nothing is known of what is loaded
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
         values = ("clicks", "deleted" if self.dimensions else "final")
@@ -226,28 +197,121 @@ class ClicksTable:
             # All days at once, or those of each month.
             months = [list(month) for _, month in groupby(days(start, self._today), self._unit)]
             for span in months if self.dimensions else [[start, self._today]]:
-                name = f"{self.name} {span[0]:%Y-%m}" if self.dimensions else self.name
-                each = session.stats.collect_each(
-                    DateRange(span[0], span[-1]),
-                    keys=self._links_of(keys) if self.key[0] == "slashtag" else None,
-                    tags=keys if self.key[0] == "tag" else None,
-                    timezone=self._zone,
-                    inferred=len(keys) > FEW,
-                    progress=self.monitor.progress and partial(self.monitor.progress, name),
-                    on_error=self.monitor.on_error,
-                )
                 whole: dict[str, dict[date, int]] = {}
-                async with each:
-                    async for key, stats in each:
-                        yield self._labels(key, stats) if self.dimensions else self._days(key, stats.clicks)
-                        if stats.reconciles and stats.days_complete and key in recent:
-                            whole[key] = recent[key] | self._recent(self._counts(stats))
+                async with aclosing(self._collect(session, keys, span[0], span[-1])) as each:
+                    async for key, counts, rows, is_whole in each:
+                        yield rows
+                        if is_whole and key in recent:
+                            whole[key] = recent[key] | self._recent(counts)
                 recent = whole
             self._after |= {key: replace(series[key], clicks=clicks) for key, clicks in recent.items()}
+        async with aclosing(self._earlier(session)) as parts:
+            async for part in parts:
+                yield part
+        for key in self._after.keys() & {*self._doubtful, *self._reload.doubtful}:
+            self._after[key] = replace(self._after[key], hits=None)
 
-    def _links_of(self, slashtags: Iterable[str]) -> list[ShortUrl]:
+    async def _collect(
+        self, session: AsyncSession, keys: list[str], start: date, end: date
+    ) -> AsyncGenerator[tuple[str, Mapping[date, int], Rows, bool], None]:
+        """Request days; yield of each series its clicks, its rows and whether the answer has all days."""
+        name = f"{self.name} {start:%Y-%m}" if self.dimensions else self.name
+        each = session.stats.collect_each(
+            DateRange(start, end),
+            keys=self._links_of(keys) if self.key[0] == "slashtag" else None,
+            tags=keys if self.key[0] == "tag" else None,
+            timezone=self._zone,
+            inferred=len(keys) > FEW,
+            progress=self.monitor.progress and partial(self.monitor.progress, name),
+            on_error=self.monitor.on_error,
+        )
+        async with each:
+            async for key, stats in each:
+                counts = dict(self._counts(stats))
+                doubtful = await self._fallen(session, key, counts)
+                if self.dimensions:
+                    rows: Rows = () if doubtful else self._labels(key, stats)
+                else:
+                    rows = self._days(key, {day: n for day, n in counts.items() if day not in doubtful})
+                yield key, counts | doubtful, rows, stats.reconciles and stats.days_complete
+
+    async def _fallen(self, session: AsyncSession, key: str, counts: Mapping[date, int]) -> dict[date, int]:
+        """Return what is held of days or months that have fewer clicks now, unless a second answer agrees.
+
+        Clicks do not disappear of themselves: a backend that lags behind may have answered.
+        """
+        held = {
+            unit: n for unit, (n, is_over) in self._known(key).items() if is_over and n > counts.get(unit, n)
+        }
+        if not held:
+            return {}
+        last = min(self._today, last_day(max(held)) if self.dimensions else max(held))
+        source = CurrentStatistics(session.stats)
+        (selector,) = [Selector(tag=key)] if self.key[0] == "tag" else source.batches(self._links_of([key]))
+        span = DateRange(max(self.since, min(held)), last)
+        # Twice: backends that answer in turn are both asked.
+        again = counts
+        for _ in range(2):
+            again = self._counts(await source.ask(span, selector, self._zone, new_connection=True))
+            if any(again.get(unit) != counts[unit] for unit in held):
+                break
+        else:
+            return {}
+        self._doubtful.add(key)
+        unit = min(held)
+        text = (
+            f"{self.name} has {held[unit]:,} clicks of {unit}; of two answers now one says "
+            f"{counts[unit]:,}, the other {again.get(unit, 0):,}: nothing was changed"
+        )
+        self.monitor.note(f"{self.key[0]} {key!r}", text)
+        return held
+
+    async def _earlier(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
+        """Yield rows of days that are loaded again, but for those that are requested anyway."""
+        groups: dict[tuple[date, date], list[str]] = {}
+        for key in self._before:
+            for start, end in self._spans_again(key):
+                groups.setdefault((start, end), []).append(key)
+        for (start, end), keys in groups.items():
+            async with aclosing(self._collect(session, keys, start, end)) as each:
+                async for _, _, rows, _ in each:
+                    yield rows
+
+    def _spans_again(self, key: str) -> list[tuple[date, date]]:
+        """Return the runs of days, or the months, of a series that are loaded again before `_first`."""
+        reload, first = self._reload, self._first
+        wanted: set[date] = set()
+        if self.key[0] == "slashtag":
+            wanted.update(reload.days.get(key, ()))
+        else:
+            ids = self._series[key].ids
+            for slashtag, tags in reload.tag_ids.items():
+                if not set(tags).isdisjoint(ids):
+                    wanted.update(reload.days.get(slashtag, ()))
+        if reload.span is not None:
+            start, end = reload.span
+            wanted.update(days(max(start, self.since), min(end, first - _DAY)))
+        if not self.dimensions:
+            ordered = sorted(day for day in wanted if self.since <= day < first)
+            runs = groupby(enumerate(ordered), lambda pair: pair[1].toordinal() - pair[0])
+            return [(run[0][1], run[-1][1]) for run in (list(run) for _, run in runs)]
+        months = sorted({self._unit(day) for day in wanted if self._unit(day) < first})
+        return [(max(month, self.since), min(last_day(month), self._today)) for month in months]
+
+    def _is_again(self, unit: date) -> bool:
+        """Whether all series have a day or month loaded again."""
+        if self._reload.span is None:
+            return False
+        start, end = self._reload.span
+        return self._unit(start) <= unit <= end
+
+    def _links_of(self, slashtags: Iterable[str]) -> list[ShortUrl | str]:
         """Return the links of slashtags: a journal knows them by their ids."""
-        return [ShortUrl(id=id, slashtag=key) for key in slashtags for id in self._series[key].ids]
+        # A slashtag that no link had at the last load is in no listing.
+        ids = {key: self._series[key].ids if key in self._series else () for key in slashtags}
+        return [ShortUrl(id=id, slashtag=key) for key in ids for id in ids[key]] + [
+            key for key in ids if not ids[key]
+        ]
 
     def _recent(self, clicks: Mapping[date, int]) -> dict[date, int]:
         """Return the clicks that are recorded, without zeros."""
@@ -265,8 +329,11 @@ class ClicksTable:
     def _days(self, key: str, clicks: Mapping[date, int]) -> Rows:
         """Return the rows of the days that are missing or different at the destination."""
         known = self._known(key)
+        if (expected := self._reload.days.get(key)) and self.key[0] == "slashtag":
+            # A link may have been renamed since that was counted, and another one have its slashtag.
+            clicks = {day: n for day, n in clicks.items() if expected.get(day, n) == n}
         rows = ((day, (count, day < self._today)) for day, count in clicks.items())
-        return ((key, day, *row) for day, row in rows if row != known.get(day))
+        return ((key, day, *row) for day, row in rows if row != known.get(day) or self._is_again(day))
 
     def _labels(self, key: str, stats: RangeStats) -> Rows:
         """Return the rows of a month, or one that deletes those that another load may have brought.
@@ -274,7 +341,7 @@ class ClicksTable:
         No rows if its clicks are the same as before.
         """
         ((month, total),) = self._counts(stats).items()
-        if self._known(key).get(month, (None,))[0] == total:
+        if self._known(key).get(month, (None,))[0] == total and not self._is_again(month):
             return []
         rows = [
             (key, month, dimension, label, clicks, False)
@@ -299,7 +366,7 @@ class ClicksTable:
                 if stats.reconciles and stats.days_complete and is_same:
                     return None
                 if len(batch) > _FEW:
-                    return [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+                    return [list(half) for half in halves(batch)]
             except SlashtagError as error:
                 if error.is_fatal or not (self.monitor.on_error or isinstance(error, BadRequestError)):
                     raise

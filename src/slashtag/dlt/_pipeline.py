@@ -163,11 +163,9 @@ def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
     first: do not use it for other sources. Raises errors of the source; ExportError if another load of this
     pipeline is running, if another machine has loaded meanwhile, or if the destination fails.
     """
-    name = given = pipeline.destination.destination_name
-    if str(pipeline.destination.config_params.get("credentials")).startswith("sqlite:"):
-        given = "sqlite"  # as it is called here
+    name = pipeline.destination.destination_name
     lock = Path(pipeline.pipelines_dir) / "slashtag"
-    with _calling_dlt(given), _file_locked(lock), warnings.catch_warnings():
+    with _calling_dlt(name_of(pipeline)), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
         # The destination has the state. What an interrupted load left here may not fit it: another machine
@@ -186,6 +184,13 @@ def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
             pipeline.load()
         journal_of(pipeline)  # removes that of this load
     return {table: count for table, count in counts.items() if not table.startswith("_dlt")}
+
+
+def name_of(pipeline: dlt.Pipeline) -> str:
+    """Return the name of a pipeline's destination, as it is called here."""
+    if str(pipeline.destination.config_params.get("credentials")).startswith("sqlite:"):
+        return "sqlite"
+    return str(pipeline.destination.destination_name)
 
 
 def _delete_by_keys(source: Any) -> None:

@@ -5,7 +5,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
@@ -14,13 +14,16 @@ from typing import Any, TypeVar
 
 import dlt
 from anyio.from_thread import start_blocking_portal
+from msgspec import json
 
 from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError, parse_zone
 from .._internal import account_key, remove_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import arrow_table
-from ._incremental import ClicksTable, Listed, Monitor, ReadListed, Series
+from ._incremental import ClicksTable
+from ._late import find_late
+from ._records import Listed, Monitor, ReadListed, Reload, Series, TableRecord
 
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
@@ -44,6 +47,7 @@ def slashtag_source(
     timezone: str = "+00:00",
     dimensions: Iterable[str] = (),
     by_tag: bool = False,
+    reload: tuple[str | date, str | date] | Reload | None = None,
     session_options: Mapping[str, Any] | None = None,
     monitor: Any = None,
 ) -> Iterable[Any]:
@@ -57,7 +61,11 @@ def slashtag_source(
 
     The first load requests all days. Later ones request days that were not over, the `lookback` days before,
     for late clicks, and new links, or slashtags that other links have now, from `since`; only rows that
-    differ are loaded. Rows of slashtags that no link has any more stay. dlt's state at the destination keeps
+    differ are loaded. Of links whose hits changed, months before these days are compared with the
+    destination, and loaded again where they differ. Of a day that was over and has fewer clicks now a second
+    answer is asked for; if it is another one, nothing is changed, and `monitor.on_error` gets a Failure.
+    `reload` (first and last day) has these days loaded again whatever is known of them. Rows of slashtags
+    that no link has any more stay. dlt's state at the destination keeps
     the ids and hits of each slashtag and its clicks of the last days. An interrupted load continues with the
     journal in the pipeline's folder.
 
@@ -75,6 +83,9 @@ def slashtag_source(
     today = datetime.now(parse_zone(timezone)).date()  # a zone is refused before anything is sent
     if first_day > today:
         raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
+    again = reload if isinstance(reload, Reload) else Reload()
+    if reload is not None and not isinstance(reload, Reload):
+        again = Reload(span=DateRange(*reload).span(parse_zone(timezone)))
     monitor = monitor or Monitor()
     load_session = LoadSession(
         monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
@@ -93,7 +104,8 @@ def slashtag_source(
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
             table = ClicksTable(name, key, state, first_day, lookback, timezone, monitor, dimensions)
-            yield from load_session.iterate(partial(table.tables, read))
+            read_reload = partial(load_session.read_reload, again, parse_zone(timezone), lookback)
+            yield from load_session.iterate(partial(table.tables, read, read_reload))
 
         options: Any = {"name": name, "write_disposition": MERGE, "primary_key": key}
         if dimensions:
@@ -101,8 +113,9 @@ def slashtag_source(
             options |= {"merge_key": ("slashtag", "month"), "columns": {"deleted": {"hard_delete": True}}}
         return dlt.resource(resource, **options)
 
-    yield listing("links", load_session.list_links)
-    yield listing("tags", load_session.list_tags)
+    if not again.only:
+        yield listing("links", load_session.list_links)
+        yield listing("tags", load_session.list_tags)
     yield clicks("clicks_daily", load_session.list_links, ("slashtag", "date"))
     if by_tag:
         yield clicks("clicks_by_tag", load_session.list_tags, ("tag", "date"))
@@ -125,6 +138,7 @@ class LoadSession:
         self._links: Listed | None = None
         self._tags: Listed | None = None
         self._now: datetime | None = None
+        self._reload: Reload | None = None
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
         """Yield what an async generator over the session yields; the first opens it, the last closes it."""
@@ -133,7 +147,8 @@ class LoadSession:
                 uvloop = {"use_uvloop": find_spec("uvloop") is not None}
                 self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
-                _bind(dlt.current.source_state(), session)
+                self._state, self._pipeline = dlt.current.source_state(), dlt.current.pipeline()
+                _bind(self._state, session)
                 self.monitor.metrics = session.metrics
                 self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
                 self._stack = stack.pop_all()
@@ -184,6 +199,24 @@ class LoadSession:
             series = {tag.name: Series((tag.id,)) for tag in tags if tag.name}
             self._tags = Listed(arrow_table(TAGS, map(tag_row, tags)), series, self._present(session))
         return self._tags
+
+    async def read_reload(self, given: Reload, zone: tzinfo, lookback: int, session: AsyncSession) -> Reload:
+        """Return the days to load again: those that were given, and of late clicks, looked for once."""
+        if self._reload is None:
+            self._reload = given
+            text = self._state.get("resources", {}).get("clicks_daily", {}).get("record")
+            if text is not None and not given.only:
+                self._reload = await find_late(
+                    given,
+                    json.decode(text, type=TableRecord),
+                    await self.list_links(session),
+                    session,
+                    self._pipeline,
+                    zone=zone,
+                    lookback=timedelta(days=lookback),
+                    monitor=self.monitor,
+                )
+        return self._reload
 
     def _present(self, session: AsyncSession) -> datetime:
         """Return the time of the first listing, by the earlier of this machine's clock and the service's.

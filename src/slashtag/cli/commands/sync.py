@@ -40,6 +40,12 @@ def sync(
     ),
     by_tag: bool = Option(False, "--by-tag", help="Also load the clicks of each tag."),
     lookback: int = Option(3, min=0, metavar="DAYS", help="Days to request again for late clicks."),
+    reload: tuple[datetime, datetime] | None = Option(
+        None,
+        formats=["%Y-%m-%d"],
+        metavar="FROM TO",
+        help="Also request these days again, and load them whatever was loaded before.",
+    ),
     timezone: str | None = TIMEZONE,
     max_failures: int = MAX_FAILURES,
 ) -> None:
@@ -50,7 +56,7 @@ def sync(
     the next run requests again.
     """
     credentials = find_credentials(run.options)
-    loading = _imported()
+    loading = imported("sync")
     pipeline = loading.local_pipeline(destination, target, dataset=dataset)
     run.resumes_from(Path(pipeline.working_dir))
     with run.bars() as start_bar:
@@ -69,6 +75,7 @@ def sync(
             timezone=timezone or "+00:00",
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
             by_tag=by_tag,
+            reload=reload and (reload[0].date(), reload[1].date()),
             session_options=run.options.of_session(),
             monitor=monitor,
         )
@@ -83,12 +90,12 @@ def sync(
     )
 
 
-def _imported() -> Any:
-    """Return `slashtag.dlt`, which needs dlt."""
+def imported(command: str) -> Any:
+    """Return `slashtag.dlt`, which needs dlt, for a command."""
     try:
         loading = import_module("...dlt", __package__)
     except ImportError:
-        raise ConfigurationError('sync needs dlt: pip install "slashtag[dlt]"') from None
+        raise ConfigurationError(f'{command} needs dlt: pip install "slashtag[dlt]"') from None
     # Files of dlt's that could not be completed complain when they are collected.
     sys.unraisablehook = lambda unraisable: log.debug("%r", unraisable.exc_value)
     return loading

@@ -1,0 +1,90 @@
+"""What a load reports, and what it keeps and is given: records of tables, listings, days to load again."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from .. import AsyncSession, Call, Failure, Metrics, UnexpectedResponseError
+
+
+@dataclass
+class Monitor:
+    """Callbacks of a load, and the counters of its session.
+
+    `progress` is called with (table, series done, total or None) by another thread. `on_error` is called with
+    each Failure and the others continue, as in `session.stats.collect_each`; without it the first is raised.
+    `metrics` is None until the session is opened.
+    """
+
+    progress: Callable[[str, int, int | None], object] | None = None
+    on_error: Callable[[Failure], object] | None = None
+    metrics: Metrics | None = None
+
+    def note(self, label: str, text: str) -> None:
+        """Report what could not be found out; raises UnexpectedResponseError without `on_error`."""
+        error = UnexpectedResponseError(text, status=200, repeatable=False)
+        if self.on_error is None:
+            raise error
+        self.on_error(Failure(Call(method="GET", path="stats", returns=object, label=label), error))
+
+
+class Series(Struct, frozen=True, omit_defaults=True):
+    """What a load saw of a slashtag or tag: the ids and hits of what has this name, and its last clicks.
+
+    `clicks` are by day, or by the first day of a month, without zeros. A tag has no hits, and neither has a
+    slashtag about which answers disagreed: the next load asks about it again.
+    """
+
+    ids: tuple[int, ...]
+    hits: int | None = None
+    clicks: dict[date, int] = {}
+
+
+class Listed(NamedTuple):
+    """A listing: its Arrow table, its slashtags or tags, those with the most hits first, and the time.
+
+    Requesting clicks in this order takes the fewest requests.
+    """
+
+    table: Any
+    series: Mapping[str, Series]
+    now: datetime
+
+
+class Reload(Struct, frozen=True):
+    """Days that are requested and loaded again, whatever is known of them.
+
+    `span` is of all slashtags and tags; `days` are of some slashtags, with the clicks that are expected, as
+    other rows are not loaded; and with them of the tags in `tag_ids`. With `only`, nothing else is loaded.
+    Answers about `doubtful` slashtags disagreed.
+    """
+
+    span: tuple[date, date] | None = None
+    days: Mapping[str, Mapping[date, int]] = {}
+    tag_ids: Mapping[str, Collection[int]] = {}
+    only: bool = False
+    doubtful: Collection[str] = ()
+
+
+ReadListed = Callable[[AsyncSession], Awaitable[Listed]]
+ReadReload = Callable[[AsyncSession], Awaitable[Reload]]
+
+
+class TableRecord(Struct, frozen=True):
+    """What the destination holds of a table, as JSON in dlt's state.
+
+    That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
+    have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
+    that the next load requests all its days again.
+    """
+
+    timezone: str
+    base_url: str
+    since: date
+    recorded: date
+    through: date
+    dimensions: tuple[str, ...]
+    series: dict[str, Series]

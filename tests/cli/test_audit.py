@@ -1,0 +1,84 @@
+"""`slashtag audit`: rows of what differs, exit codes, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from slashtag.sandbox import Sandbox
+
+from .conftest import Cli, objects
+
+if not os.environ.get("CI"):
+    pytest.importorskip("dlt")
+
+import duckdb
+
+SINCE = ("--since", "2025-09-01")
+DAYS = ("--timezone", "+00:00", *SINCE, "--until", "2025-11-30")
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have dlt read and write no settings of whoever runs the tests."""
+    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.unmeasured
+def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: Cli, box: Sandbox) -> None:
+    assert cli("sync", "clicks.duckdb", *SINCE).code == 0
+    assert (cli("audit", "clicks.duckdb").code, cli("audit", "clicks.duckdb").out) == (0, "")
+    with duckdb.connect("clicks.duckdb") as file:
+        table = "slashtag.clicks_daily"
+        name, day = file.execute(
+            f"SELECT slashtag, date FROM {table} WHERE clicks = 1 ORDER BY 1, 2"
+        ).fetchall()[0]
+        file.execute(f"UPDATE {table} SET clicks = 3 WHERE slashtag = ? AND date = ?", [name, day])
+    found = cli("audit", "clicks.duckdb")
+    (row,) = objects(found.out)
+    assert found.code == 3
+    assert (row["slashtag"], row["date"], row["held"], row["counted"]) == (name, str(day), 3, 1)
+    repaired = cli("audit", "clicks.duckdb", "--repair")
+    assert (repaired.code, repaired.out) == (0, "")
+    assert cli("audit", "clicks.duckdb", "--by-day").code == 0
+    again = cli("sync", "clicks.duckdb", *SINCE, "--reload", "2025-10-01", "2025-10-03")
+    assert again.code == 0
+    assert f"{3 * len({url.slashtag for url in box.truth.urls()}):,} clicks_daily" in again.err
+
+
+def test_a_file_is_audited_if_its_zone_and_days_are_given(cli: Cli, box: Sandbox) -> None:
+    assert cli("export", "clicks", "2025-09-01", "2025-11-30", "--all", "-o", "q.csv").code == 0
+    assert cli("audit", "q.csv", *DAYS, "--all").code == 0
+    lines = Path("q.csv").read_text("utf-8").splitlines(keepends=True)
+    lost = next(line for line in lines if line.endswith(",1\n"))
+    Path("q.csv").write_text("".join(line for line in lines if line != lost), "utf-8")
+    found = cli("audit", "q.csv", *DAYS)
+    assert (found.code, len(objects(found.out))) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("missing.duckdb",),
+        (),
+        ("q.csv",),
+        ("q.csv", "--timezone", "+00:00"),
+        ("q.csv", *DAYS, "--repair"),
+        ("bad.csv", *DAYS),
+        ("cells.csv", *DAYS),
+        ("folder", "--destination", "filesystem", "--all"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_before_anything_is_sent(
+    cli: Cli, box: Sandbox, arguments: tuple[str, ...]
+) -> None:
+    Path("q.csv").write_text("slashtag,date,clicks\nk,2025-09-01,1\n", "utf-8")
+    Path("bad.csv").write_text("link,day\nk,2025-09-01\n", "utf-8")
+    Path("cells.csv").write_text("slashtag,date,clicks\nk,yesterday,1\n", "utf-8")
+    Path("folder").mkdir()
+    ran = cli("audit", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert not box.requests

@@ -1,0 +1,401 @@
+"""Audits find every day that is held otherwise than the service counts it, and nothing else."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from datetime import time as clock_time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import (
+    AuthenticationError,
+    ConfigurationError,
+    ExportError,
+    Failure,
+    InvalidRequestError,
+    parse_zone,
+)
+from slashtag.dlt import Audit, Monitor, audit, audit_file
+from slashtag.sandbox import Sandbox
+from tests.support.laws import examples
+from tests.support.sandboxes import forget
+from tests.support.warehouse_days import rename, swap
+from tests.support.warehouses import DAY, START, Clock, Target, local, simulated_clock, truth
+
+Cell = tuple[str, date]
+
+
+def audited(target: Target, box: Sandbox, **more: Any) -> Audit:
+    login = {"base_url": box.base_url, "apikey": box.apikey, "apisecret": box.apisecret}
+    return audit(target.pipeline(), **login | more)
+
+
+def cells(found: Audit) -> set[Cell]:
+    return {(each.slashtag, each.date) for each in found.differences}
+
+
+def change(target: Target, statement: str, *arguments: object) -> None:
+    with target.pipeline().sql_client() as client:
+        table = client.make_qualified_table_name("clicks_daily")
+        client.execute_sql(statement.format(table=table), *map(str, arguments))
+
+
+WHERE = "WHERE slashtag = %s AND date = %s"
+EDIT = f"UPDATE {{table}} SET clicks = clicks + %s {WHERE}"
+DELETE = f"DELETE FROM {{table}} {WHERE}"
+DOUBLE = f"INSERT INTO {{table}} SELECT * FROM {{table}} {WHERE}"
+
+
+def click(box: Sandbox, key: str, day: date, hour: int = 9) -> None:
+    box.add_click(key, datetime.combine(day, clock_time(hour), UTC))
+
+
+def single(box: Sandbox) -> list[str]:
+    """Slashtags that one link has, those with the most hits first."""
+    names = Counter(url.slashtag for url in box.truth.urls())
+    urls = sorted(box.truth.urls(), key=lambda url: -url.hits)
+    return [url.slashtag for url in urls if names[url.slashtag] == 1]
+
+
+@contextmanager
+def answering(box: Sandbox, change: Any) -> Iterator[None]:
+    """Have the data of statistics pass `change(path, query, data)`, which may return other data."""
+    answer = box._service.answer
+
+    def altered(asked: Any, headers: Any) -> Any:
+        answered = answer(asked, headers)
+        if "/stats" not in asked.path or answered.status != 200:
+            return answered
+        return msgspec.structs.replace(answered, data=change(asked.path, asked.query, answered.data))
+
+    box._service.answer = altered  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        box._service.answer = answer  # type: ignore[method-assign]
+
+
+@contextmanager
+def lagging(box: Sandbox, day: date, first: int = 0, key: str | None = None) -> Iterator[None]:
+    """Have every second answer, of statistics of a slashtag if one is given, lack the clicks of a day."""
+    answer, asked_so_far = box._service.answer, 0
+    start = int(datetime.combine(day, clock_time(), UTC).timestamp())
+    hide = "UPDATE click SET link = -link WHERE at >= ? AND at < ?"
+
+    def lag(asked: Any, headers: Any) -> Any:
+        nonlocal asked_so_far
+        if "/stats" not in asked.path or key not in (None, asked.query.get("url_keys")):
+            return answer(asked, headers)
+        asked_so_far += 1
+        if asked_so_far % 2 == first:
+            return answer(asked, headers)
+        box.store.write(hide, (start, start + 86_400))
+        try:
+            return answer(asked, headers)
+        finally:
+            box.store.write(hide, (start, start + 86_400))
+
+    box._service.answer = lag  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        box._service.answer = answer  # type: ignore[method-assign]
+
+
+@pytest.mark.unmeasured
+@examples(4)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_every_fault_is_found_and_repaired_and_no_other_day(seed: int) -> None:
+    chance = random.Random(seed)
+    zone = chance.choice(("+00:00", "+05:30", "Europe/Berlin"))
+    with (
+        TemporaryDirectory() as folder,
+        Sandbox(urls=0, clicks=0, tags=0) as box,
+        simulated_clock(box) as clock,
+    ):
+        target = local("duckdb", Path(folder))
+        clock.today = date(2024, 4, chance.choice((1, 2, 20)))
+        names = [f"k{n}" for n in range(chance.randint(1, 9))]
+        for name in names:
+            box.add_url(name)
+            for _ in range(chance.choice((0, 1, 9))):
+                click(box, name, clock.today - chance.randrange(60) * DAY, chance.randrange(24))
+        target.load(box, timezone=zone)
+        last = clock.today - DAY
+        days = [START + n * DAY for n in range((last - START).days)]
+        drawn = chance.sample([(name, day) for name in names for day in days], 5)
+        faults = set(drawn[: chance.randint(0, 5)])
+        for n, (name, day) in enumerate(sorted(faults)):
+            # Each by another power of two, so that no two cancel each other.
+            change(target, EDIT, 2**n, name, day)
+            if n == 1:
+                change(target, DELETE, name, day)
+            if n == 2:
+                change(target, DOUBLE, name, day)
+        found = audited(target, box)
+        assert cells(found) == faults
+        assert found.is_proved is (not faults)
+        repaired = audited(target, box, repair=True)
+        assert repaired.is_proved
+        assert {(each.slashtag, each.date) for each in repaired.repaired} == faults
+
+        def true(name: str) -> Any:
+            return box.truth.range(str(START), str(last), keys=[name], timezone=parse_zone(zone))
+
+        expected = {(name, day): clicks for name in names for day, clicks in true(name).clicks.items()}
+        assert {cell: n for cell, n in target.daily().items() if cell[1] <= last} == expected
+
+
+def test_an_audit_takes_a_request_for_each_hundred_links(box: Sandbox, clock: Clock, duck: Target) -> None:
+    clock.today = date(2024, 3, 1)
+    duck.load(box, since="2024-02-01")
+    forget(box)
+    found = audited(duck, box)
+    assert (found.is_proved, found.first, found.last) == (True, date(2024, 2, 1), date(2024, 2, 29))
+    assert len(box.requests) <= 2 + 2 + 1
+
+
+def test_renamed_deleted_and_new_links_are_no_faults(box: Sandbox, clock: Clock, duck: Target) -> None:
+    duck.load(box)
+    renamed, one, other, deleted, faulty, clicked = single(box)[:6]
+    rename(box, renamed, "renamed")
+    rename(box, faulty, "faulty-renamed")
+    swap(box, one, other)
+    box.remove_url(deleted)
+    box.add_url("new")
+    for name in ("new", clicked):
+        click(box, name, clock.today)
+    found = audited(duck, box)
+    assert found.is_proved
+    assert found.renamed == {renamed: "renamed", faulty: "faulty-renamed", one: other, other: one}
+    assert found.gone == (deleted,)
+    change(duck, EDIT, 2, faulty, START)
+    assert cells(audited(duck, box)) == {(faulty, START)}
+    # It has another name now, under which an ordinary load brings it.
+    rows = duck.daily()
+    assert cells(audited(duck, box, repair=True)) == {(faulty, START)}
+    assert duck.daily() == rows
+    duck.load(box)
+    assert audited(duck, box).is_proved
+    # A slashtag that another link shares now has other clicks than its rows.
+    box.store.write("UPDATE link SET slashtag = ?, domain_id = 9 WHERE slashtag = ?", (clicked, "new"))
+    assert [each.slashtags for each in audited(duck, box).unproved] == [(clicked,)]
+
+
+def test_a_listing_that_is_cut_short_proves_nothing(box: Sandbox, clock: Clock, duck: Target) -> None:
+    duck.load(box)
+    answer, first = box._service.answer, []
+
+    def cut(asked: Any, headers: Any) -> Any:
+        answered = answer(asked, headers)
+        if asked.path.endswith("/urls") and len(first) < 2:
+            first.append(asked)
+            answered.data["items"] = answered.data["items"][:100]  # type: ignore[index]
+        return answered
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(box._service, "answer", cut)
+        assert audited(duck, box).unproved
+
+
+def test_what_is_no_load_of_this_account_is_refused(box: Sandbox, clock: Clock, duck: Target) -> None:
+    with pytest.raises(ExportError, match="no finished load"):
+        audited(duck, box)
+    duck.load(box)
+    forget(box)
+    with pytest.raises(ConfigurationError, match="another account"):
+        audited(duck, box, apikey="another" * 3)
+    assert not box.requests
+    with pytest.raises(AuthenticationError):
+        audited(duck, box, apisecret="wrong-secret-1")
+
+
+@pytest.mark.parametrize("kind", ["fewer", "shifted", "missing"])
+def test_all_time_that_is_no_sum_of_ranges_is_not_trusted(
+    box: Sandbox, clock: Clock, duck: Target, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.today = date(2024, 4, 2)
+    duck.load(box)
+    name = single(box)[0]
+    day = date(2024, 3, 5)
+    change(duck, EDIT, 1, name, day)
+
+    def wrong(path: str, query: Any, data: Any) -> Any:
+        if path.endswith("alltime"):
+            months = data["clicks_breakdown"].get("2024", {})
+            if kind == "missing":
+                return data | {"clicks_breakdown": {}}
+            if kind == "shifted":
+                return data | {"clicks_breakdown": {"2024": {str(int(m) - 1): n for m, n in months.items()}}}
+            return data | {"clicks_breakdown": {"2024": {m: n - 1 for m, n in months.items() if n}}}
+        return data
+
+    with answering(box, wrong):
+        assert cells(audited(duck, box)) == {(name, day)}
+    assert "not the sum" in caplog.text
+
+
+def test_a_backend_that_lags_behind_is_never_taken_for_a_proof(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    clock.today = date(2024, 4, 2)
+    duck.load(box)
+    name, day = single(box)[0], date(2024, 3, 5)
+    for first in (0, 1):
+        click(box, name, day, first)
+        with lagging(box, day, first):
+            found = audited(duck, box)
+        assert not found.is_proved
+        assert cells(found) <= {(name, day)}
+    duck.load(box)
+    with lagging(box, day, 0):
+        assert audited(duck, box).differences == ()
+
+
+def test_answers_that_count_some_of_the_slashtags_are_no_faults(clock: Clock, tmp_path: Path) -> None:
+    with (
+        Sandbox(urls=60, clicks=900, tags=0, since="2024-02-01", until="2024-03-31", counted_keys=7) as box,
+        simulated_clock(box) as clock,
+    ):
+        clock.today = date(2024, 4, 2)
+        target = local("duckdb", tmp_path)
+        target.load(box)
+        assert target.daily() == truth(box, clock.today)
+        found = audited(target, box)
+        assert found.differences == ()
+        assert found.unproved
+
+
+def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, duck: Target) -> None:
+    duck.load(box)
+    name = single(box)[0]
+    answer = box._service.answer
+
+    def refuse(asked: Any, headers: Any) -> Any:
+        answered = answer(asked, headers)
+        if name not in asked.query.get("url_keys", "").split(","):
+            return answered
+        return msgspec.structs.replace(answered, status=403, message="Forbidden.", data=[])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(box._service, "answer", refuse)
+        found = audited(duck, box)
+    assert [each.slashtags for each in found.unproved] == [(name,)]
+    assert found.differences == ()
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("target", ["sqlite", "postgres", "filesystem"], indirect=True)
+def test_other_destinations_are_audited_and_repaired(box: Sandbox, clock: Clock, target: Target) -> None:
+    target.load(box, by_tag=True, dimensions=("country",))
+    assert audited(target, box).is_proved
+    name = single(box)[0]
+    if target.arguments["destination"] != "filesystem":
+        change(target, EDIT, 2, name, START)
+        assert cells(audited(target, box)) == {(name, START)}
+    late = START + 3 * DAY
+    click(box, name, late)
+    assert (name, late) in cells(audited(target, box))
+    assert audited(target, box, repair=True).is_proved
+    assert target.daily() == truth(box, clock.today)
+    by_country = sum(row[4] for row in target.rows("clicks_by_dimension"))
+    assert by_country == box.truth.range(str(START), str(clock.today)).total_clicks
+    for tag in box.truth.tags():
+        true = box.truth.range(str(START), str(clock.today), tag=tag.name).total_clicks
+        assert sum(n for key, _, n, _ in target.rows("clicks_by_tag") if key == tag.name) == true
+
+
+# -- loads
+
+
+def test_late_clicks_that_hits_tell_of_are_loaded_whatever_the_lookback(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    clock.today = date(2024, 4, 20)
+    options = {"by_tag": True, "dimensions": ("country",)}
+    duck.load(box, **options)
+    names = Counter(url.slashtag for url in box.truth.urls())
+    tagged = [u.slashtag for u in box.truth.urls() if u.tag_id is not None and names[u.slashtag] == 1]
+    late = {(tagged[0], START), (tagged[0], date(2024, 3, 30)), (tagged[1], date(2024, 4, 2))}
+    for name, day in late:
+        click(box, name, day)
+    forget(box)
+    loaded = duck.load(box, **options)
+    assert loaded["clicks_daily"] == len(late)
+    assert duck.daily() == truth(box, clock.today)
+    tags = {tag.name: box.truth.range(str(START), str(clock.today), tag=tag.name) for tag in box.truth.tags()}
+    for tag, true in tags.items():
+        assert sum(n for key, _, n, _ in duck.rows("clicks_by_tag") if key == tag) == true.total_clicks
+    countries = box.truth.range(str(START), str(clock.today)).country
+    assert sum(row[4] for row in duck.rows("clicks_by_dimension")) == sum(countries.values())
+
+
+def test_a_day_that_was_over_falls_only_if_two_answers_say_so(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    day, name = clock.today - 2 * DAY, single(box)[0]
+    link = next(url.id for url in box.truth.urls() if url.slashtag == name)
+    click(box, name, day)
+    duck.load(box)
+    held = duck.daily()
+    assert held[name, day]
+    click(box, name, clock.today)
+    failures: list[Failure] = []
+    with lagging(box, day, key=name):
+        duck.load(box, Monitor(on_error=failures.append))
+    assert len(failures) == 1
+    assert duck.daily() == truth(box, clock.today)
+    # The next load asks again, though the hits are the same.
+    at = datetime.combine(day, clock_time(), UTC).timestamp()
+    box.store.write("DELETE FROM click WHERE link = ? AND at >= ? AND at < ?", (link, at, at + 86_400))
+    duck.load(box)
+    assert duck.daily() == truth(box, clock.today)
+    assert duck.daily()[name, day] == 0
+
+
+def test_a_span_is_loaded_again_whatever_was_loaded(box: Sandbox, clock: Clock, duck: Target) -> None:
+    duck.load(box, by_tag=True, dimensions=("country",))
+    names = single(box)
+    for n, day in enumerate((START, START + DAY, clock.today - DAY)):
+        change(duck, EDIT, 3, names[n], day)
+    duck.load(box, reload=(START, START + DAY), by_tag=True, dimensions=("country",))
+    wrong = duck.daily().items() - truth(box, clock.today).items()
+    assert {cell for cell, _ in wrong} == {(names[2], clock.today - DAY)}
+    duck.load(box, reload=(START, clock.today))
+    assert duck.daily() == truth(box, clock.today)
+
+
+# -- files
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_files_are_compared_with_what_they_should_hold(box: Sandbox, tmp_path: Path, ending: str) -> None:
+    from slashtag.export import clicks_table
+    from slashtag.tables import open_table
+
+    path = tmp_path / f"c.{ending}"
+    login = {"base_url": box.base_url, "apikey": box.apikey, "apisecret": box.apisecret}
+    rows = [(name, day, n) for (name, day), n in sorted(truth(box, date(2024, 3, 10)).items())]
+    days = {"timezone": "+00:00", "since": START, "until": "2024-03-10"}
+    lost = next(row for row in rows if row[2])
+    for kept in (rows, [row for row in rows if row != lost]):
+        with open_table(path, clicks_table("slashtag")) as writer:
+            writer.write(kept)
+        found = audit_file(path, **days, **login)
+        assert cells(found) == set() if kept is rows else {lost[:2]}
+    with pytest.raises(InvalidRequestError, match="--timezone"):
+        audit_file(path, since=START, until="2024-03-10", **login)
+    with open_table(path, clicks_table("slashtag")) as writer:
+        writer.write(row for row in rows if row[0] != lost[0])
+    assert audit_file(path, **days, **login).not_held == (lost[0],)
+    assert not audit_file(path, **days, **login, all_links=True).is_proved
