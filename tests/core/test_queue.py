@@ -52,6 +52,22 @@ def test_a_single_call_waits_for_one_call_of_each_operation_at_most(
     assert len(before) == len(set(before))
 
 
+@given(st.integers(1, 8), st.integers(1, 4))
+def test_single_calls_without_end_leave_each_operation_its_turns(callers: int, operations: int) -> None:
+    calls, flows = Calls(), [Flow() for _ in range(operations)]
+    owner = {calls.come(flow): number for number, flow in enumerate(flows) for _ in range(100)}
+    for _ in range(callers):
+        calls.come()
+    served = [0] * operations
+    for _ in range(30 * (2 * callers + operations)):
+        call = calls.queue.pop(exhausted=False)
+        if call in owner:
+            served[owner[call]] += 1
+        else:
+            calls.come()  # the caller's next one
+    assert min(served) >= 29
+
+
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=100))
 def test_operations_that_wait_get_as_many_turns_and_each_keeps_its_order(owners: list[int]) -> None:
     calls, flows = Calls(), [Flow() for _ in range(5)]

@@ -1,8 +1,8 @@
 """Order in which waiting calls depart: start-time fair over operations (Goyal, Vin, Cheng 1996).
 
 which calls                          their place
-of one operation, a flow             number max(virtual time, number of its last call + 1)
-a single call                        number of the virtual time: it is a flow of its own
+of one operation, a flow             number max(virtual time, number of its last call) + 1
+a single call                        number virtual time + ALONE: it is a flow of its own
 back after a 429                     all of them are one flow, whose numbers are TURNS + 1 apart
 back after another failure           as it was: it is the oldest of its flow
 refused (429s of its own)            before all others, as they take no turn of others
@@ -11,6 +11,9 @@ while the limit is exhausted         one of those with the fewest 429s, the newe
 The call with the lowest number departs, of equal ones the first that came; the virtual time is the number
 of the last that departed. So each operation that waits gets one turn in each round, however many calls it
 has, and a single call waits for one call of each operation at most.
+
+Why ALONE: single calls that keep coming advance the virtual time too, so that operations get turns between
+them. With one half, which is a weight of two, an operation gets one turn for two of each caller.
 
 Why TURNS: three accepted requests offset one 429 in the throttle's row of 429s, so that calls which return
 and are refused again do not fill it. Why the newest while the limit is exhausted: it is the least like the
@@ -27,6 +30,7 @@ __all__ = ["Flow", "Place", "Queue"]
 
 T = TypeVar("T")
 
+ALONE = 1 / 2  # of a turn that a single call takes
 TURNS = 3  # turns of others between two calls that met a 429
 
 
@@ -36,7 +40,7 @@ class Flow:
     __slots__ = ("turn",)
 
     def __init__(self) -> None:
-        self.turn = 0.0  # the lowest number of its next call
+        self.turn = 0.0  # the number of its last call
 
 
 class Place:
@@ -56,7 +60,7 @@ class Queue(Generic[T]):
         self._heap: list[tuple[float, int, int, int, Place, T]] = []  # number, order, entry, 429s
         self._length = 0
         self._virtual = 0.0
-        self._returned = Flow()
+        self._returned = 0.0  # the lowest number of the next call that was answered 429
         self._orders, self._entries = count(), count(1)
 
     def __len__(self) -> int:
@@ -67,10 +71,10 @@ class Queue(Generic[T]):
 
     def place(self, flow: Flow | None) -> Place:
         """Return the place of a new call; `flow`: the operation that it belongs to."""
-        number = self._virtual
-        if flow is not None:
-            number = max(number, flow.turn)
-            flow.turn = number + 1
+        if flow is None:
+            number = self._virtual + ALONE
+        else:
+            number = flow.turn = max(self._virtual, flow.turn) + 1
         return Place(number, next(self._orders))
 
     def put(self, place: Place, item: T, rejects: int = 0, *, is_refused: bool = False) -> None:
@@ -87,8 +91,8 @@ class Queue(Generic[T]):
 
     def put_back(self, place: Place) -> None:
         """Exchange the place of a call that was answered 429 for one among such calls."""
-        place.number = max(self._virtual, self._returned.turn)
-        self._returned.turn = place.number + TURNS + 1
+        place.number = max(self._virtual, self._returned)
+        self._returned = place.number + TURNS + 1
 
     def depart(self, place: Place) -> None:
         """Advance the virtual time to that of a call that departs without having waited."""
