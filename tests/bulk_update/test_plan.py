@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
 from time import time
+from typing import Any
 
 import pytest
 from msgspec.structs import astuple
@@ -258,6 +259,32 @@ async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
     assert asked == ([list(doubts)] if is_doubtful else [])
     # What is done is not asked about.
     assert [each async for each in BulkUpdate(session, path)] == []
+
+
+# --- whose change it was ---------------------------------------------------------------------------------
+
+LISTED = "id,slashtag,destination,redirect_code,updated_at\n"
+
+
+@pytest.mark.parametrize("then", ["https://third.example/,302", "https://new.example/,307"])
+@pytest.mark.parametrize("elsewhere", [None, {"destination": "https://x.example/"}, {"redirect_code": 308}])
+async def test_a_link_that_is_as_this_file_left_it_was_changed_by_nobody_else(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, then: str, elsewhere: dict[str, Any] | None
+) -> None:
+    path = tmp_path / "links.csv"
+    row = f"{FIRST + 1},a1,https://new.example/,302,2024-01-01 00:00:00\n"
+    box.store.write("UPDATE link SET updated_at = ? WHERE slashtag = 'a1'", (1_704_067_200,))
+    assert await run(session, path, LISTED + row) == [(2, "done")]
+    # The same file once more, with the time of the listing: nothing is left.
+    assert await run(session, path, LISTED + row) == []
+    if elsewhere is not None:
+        await session.urls.update(FIRST + 1, **elsewhere)
+    changed = LISTED + row.replace("https://new.example/,302", then)
+    if elsewhere is None:
+        assert await run(session, path, changed) == [(2, "done")]
+    else:
+        with pytest.raises(ChangesError):
+            await run(session, path, changed)
 
 
 # --- how old the listing is ------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sand
     )
     ran = cli("urls", "update", "--from", str(path))
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith("3 rows done, 0 failed, 0 outcome unknown, 0 done before; ")
+    assert ran.err.startswith("3 links changed, 0 failed, 0 unknown, 0 done before; ")
     links = {url.id: url for url in own.truth.urls()}
     assert links[ids["a1"]].destination == "https://shop.example.com/ü,1"
     assert (links[ids["a2"]].slashtag, links[ids["a2"]].redirect_code) == ("b2", 307)
@@ -100,6 +100,7 @@ def test_wrong_usage_exits_with_2(
 def test_a_dry_run_shows_the_differences_and_sends_no_change(cli: Cli, own: Sandbox, write: Write) -> None:
     own.add_url("twice", domain_id=0)
     own.add_url("twice", domain_id=1)
+    ids = {url.slashtag: url.id for url in own.truth.urls()}
     path = write(
         {"slashtag": "a1", "destination": "https://shop.example.com/", "redirect_code": 302},
         {"slashtag": "a2", "destination": "https://www.example/2"},
@@ -110,14 +111,18 @@ def test_a_dry_run_shows_the_differences_and_sends_no_change(cli: Cli, own: Sand
     ran = cli("urls", "update", "--from", str(path), "--dry-run")
     assert ran.code == 3
     assert [tuple(row.values()) for row in objects(ran.out)] == [
-        (2, "a1", "destination", "https://www.example/1", "https://shop.example.com/"),
-        (4, "nobody", "", "no such link", ""),
-        (5, "twice", "", "several links: give the id", ""),
-        (6, "a3", "slashtag", "a3", "b3"),
-        (6, "a3", "password", "?", "***"),
-        (6, "a3", "domain_id", "?", "2"),
+        (2, ids["a1"], "a1", "destination", "https://www.example/1", "https://shop.example.com/"),
+        (4, None, "nobody", "", "no such link", ""),
+        (5, None, "twice", "", "several links: give the id", ""),
+        (6, ids["a3"], "a3", "slashtag", "a3", "b3"),
+        (6, ids["a3"], "a3", "password", "?", "***"),
+        (6, ids["a3"], "a3", "domain_id", "?", "2"),
     ]
-    assert "2 rows would change a link, 1 would change nothing, 2 name no link or several" in ran.err
+    assert (
+        "2 links would be changed, 1 would stay as they are, 2 name no link or several, 0 were done"
+        in ran.err
+    )
+    assert "; 1 destination, 1 slashtag, 1 password, 1 domain;" in ran.err
     assert "hush" not in ran.out + ran.err
     assert puts(own) == []
     assert not path.with_name("changes.results.jsonl").exists()
@@ -184,10 +189,10 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
     )
     ran = cli("urls", "update", "--from", str(path))
     assert ran.code == 3
-    ((line, key, status, error),) = [row.values() for row in objects(ran.out)]
-    assert (line, key, status) == (3, "nobody", "failed")
+    ((line, id, slashtag, status, error),) = [row.values() for row in objects(ran.out)]
+    assert (line, id, slashtag, status) == (3, None, "nobody", "failed")
     assert error == "no such link"
-    assert ran.err.startswith("1 row done, 1 failed, 0 outcome unknown, 0 done before")
+    assert ran.err.startswith("1 link changed, 1 failed, 0 unknown, 0 done before")
     # To repeat it would not help.
     assert "correct the file" in ran.err
     assert "run the same command again" not in ran.err
@@ -196,7 +201,7 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
         assert cli("urls", "update", "--from", str(path)).err.endswith("to try what failed\n")
     again = cli("urls", "update", "--from", str(path), "--format", "table")
     assert (again.code, again.out) == (0, "")
-    assert "1 row done, 0 failed, 0 outcome unknown, 1 done before" in again.err
+    assert "1 link changed, 0 failed, 0 unknown, 1 done before" in again.err
     assert len(puts(own)) == 3
     assert cli("urls", "update", "--from", str(path)).code == 0
     assert len(puts(own)) == 3

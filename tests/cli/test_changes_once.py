@@ -53,7 +53,7 @@ def test_what_was_done_without_an_answer_is_found_and_nothing_is_sent_again(
     own.faults = [LOST]
     path = write(*ROWS)
     ran = cli("urls", "update", "--from", str(path), "--concurrency", "1")
-    unknown = {row["key"] for row in objects(ran.out)}
+    unknown = {row["slashtag"] for row in objects(ran.out)}
     assert (ran.code, len(unknown)) == (3, 12)
     assert {row["status"] for row in objects(ran.out)} == {"unknown"}
     assert keys(path, "unknown") == unknown
@@ -61,11 +61,11 @@ def test_what_was_done_without_an_answer_is_found_and_nothing_is_sent_again(
     own.faults = []
     assert unknown & PROTECTED
     shown = cli("urls", "update", "--from", str(path), "--dry-run")
-    assert (shown.code, {row["key"] for row in objects(shown.out)}) == (3, unknown & PROTECTED)
+    assert (shown.code, {row["slashtag"] for row in objects(shown.out)}) == (3, unknown & PROTECTED)
     for more in ((), ("--keep",)):
         again = cli("urls", "update", "--from", str(path), *more)
         assert again.code == 3
-        assert {row["key"] for row in objects(again.out)} == unknown & PROTECTED == keys(path, "unknown")
+        assert {row["slashtag"] for row in objects(again.out)} == unknown & PROTECTED == keys(path, "unknown")
     assert sent(own) == dict.fromkeys(KEYS, 1)
     last = cli("urls", "update", "--from", str(path), "--repeat-lost")
     assert (last.code, keys(path, "unknown")) == (0, set())
@@ -106,7 +106,7 @@ def test_killed_halfway_no_row_is_carried_out_twice(cli: Cli, own: Sandbox, writ
     settle(own)
     own.latency = 0.0
     ran = cli(*command)
-    unknown = {row["key"] for row in objects(ran.out)}
+    unknown = {row["slashtag"] for row in objects(ran.out)}
     assert ran.code == (3 if unknown else 0), ran.err
     assert keys(path, "done") == KEYS - unknown
     assert all(changed(own, key) for key in KEYS - unknown)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slashtag.sandbox import Fault, Sandbox
+from slashtag.tables import read_table
 
 from .conftest import Cli, failing, names, objects, one_more_link
 
@@ -197,3 +198,36 @@ def test_a_clock_days_behind_the_service_is_told_as_days_may_be_left_out(
     done = cli("export", "clicks", "2024-01-01", "2024-01-02", "--all", "-o", str(tmp_path / "clicks.csv"))
     assert done.code == code
     assert ("this machine's clock" in done.err) == (code == 3)
+
+
+def test_clicks_and_ranks_have_columns_of_their_links(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    tags = {tag.id: tag.name for tag in box.truth.tags()}
+    links = {url.slashtag: url for url in box.truth.urls()}
+    columns = ("--columns", "tag,short_url,destination")
+    path = tmp_path / "clicks.csv"
+    assert cli("export", "clicks", "2024-06", "--all", *columns, "--excel", "-o", str(path)).code == 0
+    _, rows = read_table(path)
+    ranked = objects(cli("top", "2024-06", *columns).out)
+    for row in [*(row for _, row in rows), *ranked]:
+        link = links[row["slashtag"]]
+        if sum(url.slashtag == link.slashtag for url in box.truth.urls()) == 1:
+            assert (row["short_url"], row["destination"]) == (link.short_url, link.destination)
+            assert (row["tag"] or None) == tags.get(link.tag_id)
+    assert ranked
+    plain = tmp_path / "plain.xlsx"
+    assert cli("export", "clicks", "2024-06", "--all", *columns, "-o", str(plain)).code == 0
+    # The same to whatever reads it, and a table of clicks, not of links.
+    assert cli("diff", str(path), str(plain)).err == "0 added, 0 gone, 0 changed\n"
+    assert cli("urls", "list", "-o", str(tmp_path / "links.csv")).code == 0
+    assert cli("diff", str(path), str(tmp_path / "links.csv")).code == 2
+    for wrong in (("top", "--by", "tag"), ("export", "clicks", "2024", "--all", "--by", "tag")):
+        assert cli(*wrong, *columns).code == 2
+
+
+@pytest.mark.parametrize("wrong", [("--decimal", "comma"), ("--excel",)])
+def test_options_of_csv_go_with_csv(cli: Cli, box: Sandbox, tmp_path: Path, wrong: tuple[str, ...]) -> None:
+    asked = len(box.requests)
+    assert cli("top", *wrong).code == 2
+    assert cli("top", *wrong, "-o", str(tmp_path / "top.xlsx")).code == 2
+    assert len(box.requests) == asked
+    assert ";" in cli("top", "2024-06", *wrong, "--format", "csv").out.splitlines()[0]

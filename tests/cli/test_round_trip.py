@@ -80,11 +80,11 @@ def test_only_edited_rows_are_sent(
 ) -> None:
     path = tmp_path / ("links.xlsx" if write is workbook else "links.csv")
     write(listed, path)
-    assert cli("urls", "update", "--from", str(path)).err.startswith("0 rows done")
+    assert cli("urls", "update", "--from", str(path)).err.startswith("0 links changed")
     expected = edit(listed)
     write(listed, path)
     shown = cli("urls", "update", "--from", str(path), "--dry-run").out.splitlines()
-    assert [(row["member"], row["new"]) for row in map(json.loads, shown)] == [
+    assert [(row["change"], row["after"]) for row in map(json.loads, shown)] == [
         ("destination", "https://new.example/"),
         ("redirect_code", "308"),
         ("slashtag", "renamed"),
@@ -92,7 +92,7 @@ def test_only_edited_rows_are_sent(
     assert puts(own) == {}
     ran = cli("urls", "update", "--from", str(path))
     assert ran.code == 0, ran.err
-    assert ran.err.startswith("3 rows done")
+    assert ran.err.startswith("3 links changed")
     assert puts(own) == expected
     # Run again, nothing is left to send, although the links bear new times and short URLs.
     forget(own)
@@ -138,10 +138,10 @@ def test_a_listing_sent_back_as_it_is_changes_nothing(
     ran = cli("urls", "update", "--from", path, "--dry-run")
     assert (ran.code, ran.out) == (0, "")
     rows = len(own.truth.urls())
-    assert ran.err.startswith(f"0 rows would change a link, {rows} would change nothing, 0 ")
+    assert ran.err.startswith(f"0 links would be changed, {rows} would stay as they are, 0 ")
     ran = cli("urls", "update", "--from", path)
     assert ran.code == 0
-    assert f"0 done before, {rows} would change nothing; " in ran.err
+    assert f"0 done before, {rows} as they are; " in ran.err
     assert puts(own) == {}
     assert cli("diff", path, path).err == "0 added, 0 gone, 0 changed\n"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,15 +32,64 @@ def link(box: Sandbox) -> Iterator[int]:
 
 
 def sent(box: Sandbox) -> tuple[str, object]:
-    (arrival,) = box.requests
-    assert arrival.method == "PUT"
+    (arrival,) = [each for each in box.requests if each.method == "PUT"]
     return arrival.path, json.loads(arrival.body)
 
 
 def test_only_what_is_given_is_sent(cli: Cli, box: Sandbox, link: int) -> None:
     ran = cli("urls", "update", "to-change", "--destination", "https://example.com/after")
-    assert json.loads(ran.out) == {"key": "to-change", "rows_updated": 1}
+    assert json.loads(ran.out) == {
+        "id": link,
+        "slashtag": "to-change",
+        "change": "destination",
+        "before": "https://example.com/before",
+        "after": "https://example.com/after",
+    }
     assert sent(box) == ("/api/v1/urls/to-change", {"destination": "https://example.com/after"})
+
+
+def test_an_update_tells_what_it_was_and_how_to_undo_it(cli: Cli, box: Sandbox, link: int) -> None:
+    """The undo is a command, which restores all that a listing shows."""
+    before = next(url for url in box.truth.urls() if url.id == link)
+    given = ("--destination", "https://x.example/it's", "--new-slashtag", "changed", "--redirect-code", "307")
+    ran = cli("urls", "update", "to-change", *given, "--no-password")
+    assert {
+        row["change"]: (row["before"], row["after"]) for row in map(json.loads, ran.out.splitlines())
+    } == {
+        "destination": (before.destination, "https://x.example/it's"),
+        "slashtag": ("to-change", "changed"),
+        "redirect_code": (str(before.redirect_code), "307"),
+        "password": ("?", "***"),
+    }
+    (undo,) = re.findall(r"slashtag (urls update [^;]*)", ran.err)
+    assert cli(*shlex.split(undo)).code == 0
+    now = next(url for url in box.truth.urls() if url.id == link)
+    assert (now.destination, now.slashtag, now.redirect_code) == (
+        before.destination,
+        "to-change",
+        before.redirect_code,
+    )
+    # Once more, it changes nothing.
+    assert cli(*shlex.split(undo)).out == ""
+
+
+def test_a_slashtag_of_several_links_is_refused_with_their_ids(cli: Cli, box: Sandbox, link: int) -> None:
+    other = box.add_url("to-change", domain_id=2)
+    ran = cli("urls", "update", "to-change", "--redirect-code", "307")
+    assert ran.code == 2
+    assert f"{link} (" in ran.error
+    assert f"{other} (" in ran.error
+    assert not [each for each in box.requests if each.method == "PUT"]
+    box.remove_url("to-change")
+
+
+def test_without_a_listing_a_link_is_changed_and_what_it_was_is_not_known(
+    cli: Cli, box: Sandbox, link: int
+) -> None:
+    with failing(box, Fault(kind="500", method="GET")):
+        ran = cli("urls", "update", "to-change", "--redirect-code", "307")
+    assert (ran.code, json.loads(ran.out)["before"]) == (0, "?")
+    assert "undo" not in ran.err
 
 
 def test_every_member_can_be_given(cli: Cli, box: Sandbox, link: int) -> None:

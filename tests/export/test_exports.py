@@ -197,6 +197,48 @@ async def test_dimensions_have_a_row_a_label_with_the_window_asked_for(
     assert len(dimensions_table("slashtag").names) == len(kept.rows[0])
 
 
+@pytest.mark.parametrize("dimensions", [False, True])
+@pytest.mark.parametrize("select", ["all", "tag", "slashtags", "links"])
+async def test_rows_say_of_which_link_they_are(
+    box: Sandbox, session: AsyncSession, kept: Kept, select: str, dimensions: bool
+) -> None:
+    names = {tag.id: tag.name for tag in box.truth.tags()}
+    links: dict[str, list[Any]] = {}
+    for url in box.truth.urls():
+        links.setdefault(url.slashtag, []).append(url)
+    some = slashtags(box)[:5]
+    keys = {"slashtags": some, "links": [url async for url in session.urls.list() if url.slashtag in some]}
+    chosen = {"tags": [names[min(names)]]} if select == "tag" else {"keys": keys.get(select)}
+    more = ("tag", "short_url", "destination")
+    options: dict[str, Any] = {"dimensions": dimensions, **chosen}
+    await export_clicks(session, SPAN, kept, columns=more, **options)
+    plain = Kept()
+    await export_clicks(session, SPAN, plain, **options)
+    assert [(row[0], *row[4:]) for row in kept.rows] == plain.rows
+    for slashtag, tag, short_url, destination, *_ in kept.rows:
+        of = links[slashtag]
+        if len(of) == 1:
+            assert (tag, short_url, destination) == (
+                names.get(of[0].tag_id),
+                of[0].short_url,
+                of[0].destination,
+            )
+        else:
+            assert {short_url} <= {url.short_url for url in of} | {", ".join(url.short_url for url in of)}
+    assert clicks_table("slashtag", more).names == ("slashtag", *more, "date", "clicks")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"columns": ["tga"]}, {"columns": ["tag", "tag"]}, {"columns": ["tag"], "by": "tag"}]
+)
+async def test_other_columns_are_refused_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, kept: Kept, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequestError):
+        await export_clicks(session, SPAN, kept, **wrong)
+    assert box.requests == []
+
+
 async def test_one_day_and_a_timezone_count_local_days(
     box: Sandbox, session: AsyncSession, kept: Kept
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from slashtag import RangeStats
 from slashtag.report import Report, TopLink
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 HOSTILE = [
     "<script>alert(1)</script>",
     "'\"><img src=x onerror=alert(1)>",

@@ -24,7 +24,7 @@ COLOURS = st.binary(min_size=3, max_size=3).map(lambda parts: f"#{parts.hex()}")
 @pytest.mark.parametrize(
     "options",
     [
-        {"accent": "red"},
+        {"accent": "reed"},
         {"accent": "#35d"},
         {"accent": "#3355d1;}"},
         {"accent": "#3355d1\n"},
@@ -67,6 +67,13 @@ def test_a_pale_accent_keeps_its_hue_for_bars_and_gets_dark_text() -> None:
         "#ffd400",
         "#ffd400",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "colour"), [("teal", "#008080"), ("Dark Blue", "#00008b"), ("red", "#ff0000")]
+)
+def test_an_accent_may_be_named(name: str, colour: str) -> None:
+    assert Branding(accent=name) == Branding(accent=colour)
 
 
 def test_a_title_and_a_logo_are_on_the_page() -> None:

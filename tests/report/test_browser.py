@@ -28,6 +28,9 @@ FLAGS = [
 DIMENSIONS = ("country", "referrer", "device", "browser", "platform", "tag", "destination")
 
 
+NUMBERED = {f"www.example.com/landing/{n}/summer{10**6 + n}?id={n}": 11_000 + n for n in range(3_250, 3_254)}
+
+
 @pytest.fixture
 def chromium() -> str:
     found = shutil.which("chromium")
@@ -47,7 +50,8 @@ def page() -> str:
         top=HOSTILE,
         before=123_456,
         tag=counts,
-        destination=counts,
+        destination=counts | NUMBERED,
+        destination_before=dict.fromkeys(NUMBERED, 7),
         shared=frozenset(("tag", name) for name in HOSTILE[::2]),
         hourly={datetime(2024, 1, 1 + n % 7, n % 24, tzinfo=UTC): n * n for n in range(168)},
         branding=Branding(title=HOSTILE[1], logo=report([1]).to_png(scale=0.2), accent="#ffee00"),
@@ -105,6 +109,21 @@ WIDTHS = [320, 375, 390, 640, 641, 768, 1000, 1001, 1280]
 MEASURE = """<!DOCTYPE html><body><output></output>
 <iframe srcdoc="{page}" style="height: 900px; border: 0"></iframe>
 <script>
+function isBroken(element) {{
+    // Whether two digits that follow each other stand in different lines.
+    let at = null;
+    for (const part of element.childNodes) {{
+        for (let n = 0; n < part.length; n++) {{
+            const range = part.ownerDocument.createRange();
+            range.setStart(part, n);
+            range.setEnd(part, n + 1);
+            const top = /[0-9]/.test(part.data[n]) ? range.getBoundingClientRect().top : null;
+            if (at !== null && top !== null && top !== at) return true;
+            at = top;
+        }}
+    }}
+    return false;
+}}
 const frame = document.querySelector("iframe"), found = {{}};
 frame.onload = () => {{
     const page = frame.contentDocument;
@@ -115,12 +134,14 @@ frame.onload = () => {{
         const chart = [...page.querySelectorAll(".chart")].find((one) => one.getClientRects().length);
         const text = chart.querySelector("text");
         found[width] = {{
-            gap: page.querySelector(".columns").getBoundingClientRect().top - Math.max(
+            gap: page.querySelector(".pair").getBoundingClientRect().top - Math.max(
                 ...Array.from(page.querySelectorAll(".card:has(.links)"))
                     .map((one) => one.getBoundingClientRect().bottom)
             ),
             scroll: page.documentElement.scrollWidth,
             beyond: wide.map((element) => element.tagName + "." + element.className),
+            broken: [...page.querySelectorAll(".counts bdi, .links bdi")].filter(isBroken)
+                .map((one) => one.textContent),
             letters: text.getBoundingClientRect().height,
             charts: [...page.querySelectorAll(".chart")].filter((one) => one.getClientRects().length).length,
         }};
@@ -139,9 +160,10 @@ def test_a_page_is_as_wide_as_the_screen_and_its_charts_can_be_read(
     assert output is not None
     found = json.loads(unescape(output[1]))
     for width in WIDTHS:
-        assert found[str(width)]["scroll"] <= width, width
         assert found[str(width)]["beyond"] == [], width
+        assert found[str(width)]["scroll"] <= width, width
         assert found[str(width)]["charts"] == 1, width
+        assert found[str(width)]["broken"] == [], width
         assert found[str(width)]["gap"] == (12 if width <= 640 else 16), width
         assert 10 <= found[str(width)]["letters"] <= 26, width
 

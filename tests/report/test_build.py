@@ -51,12 +51,17 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
         assert change == (truth.total_clicks - before) / before
     if truth.total_clicks:
         assert seen.days == truth.clicks
-        assert seen.heat == list(report.weekdays.values())
+        if report.weekdays:
+            assert seen.heat == list(report.weekdays.values())
         assert report.busiest == (report.busiest[0], truth.clicks[report.busiest[0]])
         for dimension in COUNTS[2:]:
             assert seen.counts(dimension) == getattr(truth, dimension)
             assert seen.shown(dimension) == truth.total_clicks
-    assert sum(n or 0 for row in report.weekdays.values() for n in row) == truth.total_clicks
+    assert sum(n or 0 for n in report.weekday_sums["Total"]) == truth.total_clicks
+    assert not report.weekdays or report.weekday_sums["Total"] == [
+        sum(column) if (column := [n for n in each if n is not None]) else None
+        for each in zip(*report.weekdays.values(), strict=True)
+    ]
     if report.links_clicked is None:
         assert report.top == ()
         return
@@ -335,3 +340,50 @@ async def test_a_refused_request_is_raised(serve: Serve) -> None:
     async with serve(unknown_keys="error") as box:
         with pytest.raises(BadRequestError):
             await reported(box, "2024-01-01", "2024-12-31", keys=["there is no such link"])
+
+
+async def test_tags_destinations_and_links_are_compared_with_another_span() -> None:
+    """Also what has no clicks any more, and what had none before; links without a tag have the rest."""
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        for name in ("mail", "print", "app", "gone", "unused"):
+            box.add_tag(name)
+        for n, tag in enumerate(["mail", "print", "app", "gone", None]):
+            box.add_url(f"k{n}", tag=tag, destination=f"https://shop.example/{n % 3}?utm={n}")
+        box.add_url("k0", tag="app", domain_id=1, destination="https://shop.example/0")
+        for month, clicks in {
+            "2024-06": (5, 2, 7, 0, 4),
+            "2024-05": (1, 9, 0, 3, 8),
+            "2023-06": (2, 2, 2, 2, 2),
+        }.items():
+            for n, count in enumerate(clicks):
+                box.add_click(f"k{n}" if n else 1_000_001, f"{month}-10T00:00:00", times=count)
+        for compare, month in (
+            ("previous", ("2024-05-01", "2024-05-31")),
+            ("last-year", ("2023-06-01", "2023-06-30")),
+        ):
+            report = await reported(box, "2024-06-01", "2024-06-30", compare=compare)
+            truth = {
+                name: box.truth.range(*month, tag=name).total_clicks
+                for name in ("mail", "print", "app", "gone")
+            }
+            total = box.truth.range(*month).total_clicks
+            assert report.previous.bounds == DateRange(*month).bounds
+            assert (report.before, report.tag_before) == (total, truth | {"": total - sum(truth.values())})
+            assert report.tag == {"mail": 5, "print": 2, "app": 7, "gone": 0, "": 4}
+            assert (sum(report.tag.values()), sum(report.tag_before.values())) == (
+                report.total,
+                report.before,
+            )
+            # Of the first page a slashtag is shared, though not with another page.
+            pages = {n: [f"k{m}" for m in (0, 1, 2, 3, 4) if m % 3 == n] for n in range(3)}
+            assert report.destination_before == {
+                f"shop.example/{n}": box.truth.range(*month, keys=keys).total_clicks
+                for n, keys in pages.items()
+            }
+            assert [link.before for link in report.top] == [
+                box.truth.range(*month, keys=[link.slashtag]).total_clicks for link in report.top
+            ]
+            rows = Seen(report.to_html()).root.one("table", data_dimension="tag").one("tbody").all("tr")
+            shown = {row.attributes["data-label"]: row.all("td")[3].text for row in rows}
+            assert shown["gone"] == "−100.0 %"
+            assert (shown["app"] == "new") == (compare == "previous")

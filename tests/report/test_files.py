@@ -53,8 +53,8 @@ def test_labels_of_days_are_the_same_in_every_time_zone_of_the_machine() -> None
     code = """if True:
         import re
         from tests.report.figures import report
-        for days in (3, 100):
-            print(re.findall(">([^<>]+ (?:Jan|Feb))<", report([1] * days).to_html())[:3])
+        for days in (3, 100, 150):
+            print(re.findall(">([^<>]+ (?:Jan|Feb|Mar))<", report([1] * days).to_html())[:3])
     """
     ran = subprocess.run(
         [sys.executable, "-c", code],
@@ -62,7 +62,11 @@ def test_labels_of_days_are_the_same_in_every_time_zone_of_the_machine() -> None
         capture_output=True,
         text=True,
     )
-    assert ran.stdout.splitlines() == ["['1 Jan', '2 Jan', '3 Jan']", "['7 Jan', '14 Jan', '21 Jan']"]
+    assert ran.stdout.splitlines() == [
+        "['1 Jan', '2 Jan', '3 Jan']",
+        "['1 Jan', '15 Jan', '29 Jan']",
+        "['7 Jan', '14 Jan', '21 Jan']",
+    ]
 
 
 @pytest.mark.unmeasured

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slashtag.report import _format as fmt
 
@@ -53,3 +56,18 @@ def test_what_is_shown(name: str, given: tuple[Any, ...], shown: str) -> None:
 def test_every_country_has_a_name() -> None:
     assert len(fmt.countries()) == 250
     assert all(len(code) == 2 and code.isupper() and name for code, name in fmt.countries().items())
+
+
+WORDS = st.text("abz09./-_?=&,", max_size=40)
+
+
+@given(WORDS)
+def test_a_label_breaks_between_its_parts_and_never_inside_a_number(label: str) -> None:
+    parts = fmt.pieces(label)
+    assert "".join(parts) == label
+    numbers = re.findall(r"[0-9]+(?:[.,][0-9]+)*", label)
+    assert re.findall(r"[0-9]+(?:[.,][0-9]+)*", " ".join(parts)) == numbers
+
+
+def test_a_destination_breaks_after_its_host_and_before_a_number() -> None:
+    assert fmt.pieces("www.example/landing325?id=7") == ["www.", "example/", "landing", "325?", "id=", "7"]

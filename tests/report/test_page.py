@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from slashtag import RangeStats
+from slashtag import RangeStats, ShortUrl
 from slashtag.report import Report
 from tests.report.figures import HOSTILE, Element, Seen, read, report, stats
 
@@ -32,13 +34,15 @@ def test_labels_are_text_wherever_they_stand() -> None:
     page = hostile().to_html()
     root = read(page)
     elements = walk(root)
-    assert not {"script", "img", "b", "iframe", "object", "a", "foreignobject"} & {
+    assert not {"script", "img", "b", "iframe", "object", "foreignobject"} & {
         element.tag for element in elements
     }
     names = {name for element in elements for name in element.attributes}
-    assert not [name for name in names if name.startswith("on") or name in {"href", "src", "xlink:href"}] or (
-        [element.tag for element in elements if "href" in element.attributes] == ["link"]
-    )
+    assert not [name for name in names if name.startswith("on") or name in {"src", "xlink:href"}]
+    addresses = [element.attributes["href"] for element in elements if "href" in element.attributes]
+    assert addresses[0] == "data:,"
+    assert len(addresses) == 1 + len(HOSTILE)
+    assert all(address.startswith("https://s.example/") for address in addresses[1:])
     texts = [element.text for element in root.all("bdi")]
     for label in HOSTILE[:7]:
         assert label in texts
@@ -50,6 +54,12 @@ def test_labels_are_text_wherever_they_stand() -> None:
     assert not re.search(r"url\(|@import|@font-face", root.one("style").text)
     policy = root.one("meta", http_equiv="Content-Security-Policy").attributes["content"]
     assert policy.startswith("default-src 'none'")
+
+
+def bands(found: Report) -> int:
+    """The number of days of the span before in the charts."""
+    elements = walk(read(found.to_html()))
+    return sum(element.attributes.get("fill") == "var(--before)" for element in elements)
 
 
 def test_a_span_without_clicks_shows_its_figures_and_says_why_there_is_no_more() -> None:
@@ -66,11 +76,11 @@ def test_rows_and_days_are_compared_with_the_span_before() -> None:
     seen = Seen(found.to_html())
     assert found.changes_of("country") == {"DE": -0.75, "US": 1.0, "FR": None}
     table = seen.root.one("table", data_dimension="country")
-    assert [row.all("td")[2].text for row in table.one("tbody").all("tr")] == ["+100.0 %", "−75.0 %", ""]
+    assert [row.all("td")[2].text for row in table.one("tbody").all("tr")] == ["+100.0 %", "−75.0 %", "new"]
     assert found.curves == ([(0, 1), (1, 5)], [(0, 2), (1, 4)])
-    assert f"Dashed: {found.before_span}" in seen.root.text
-    assert "stroke-dasharray" in found.to_html()
-    assert "stroke-dasharray" not in report([1, 5]).to_html()
+    assert found.before_span in seen.root.all("figure")[0].parent.text
+    assert bands(found) == 3 * 2
+    assert bands(report([1, 5])) == 0
 
 
 @pytest.mark.unmeasured
@@ -200,3 +210,45 @@ def test_hours_are_summed_by_weekday_where_asked_for() -> None:
 def test_links_that_were_not_counted_one_by_one_are_only_numbered() -> None:
     seen = Seen(report([5], links_clicked=None).to_html())
     assert (seen.figure("links"), seen.root.all("data", id="links-clicked")) == (3, [])
+
+
+def test_days_are_compared_with_those_of_the_same_weekday() -> None:
+    """October with September: each day stands behind one of the same weekday, wherever that exists."""
+    before = stats(date(2026, 9, 1), list(range(1, 31)))
+    asked_at = datetime(2026, 11, 2, tzinfo=UTC)
+    found = report(
+        [1] * 31, start=date(2026, 10, 1), before=before.total, before_stats=before, asked_at=asked_at
+    )
+    assert found.previous.bounds == (date(2026, 9, 1), date(2026, 9, 30))
+    assert found.is_shifted
+    days = {found.start + timedelta(n): date(2026, 9, int(clicks)) for n, clicks in found.curves[1]}
+    assert len(days) == 28
+    assert all(day.weekday() == other.weekday() for day, other in days.items())
+    assert "same weekday" in Seen(found.to_html()).root.text
+    assert "30 days, and not 31" in Seen(found.to_html()).root.text
+
+
+@given(st.integers(1, 200), st.integers(0, 6), st.data())
+def test_weekdays_add_up_and_have_averages(days: int, offset: int, data: st.DataObject) -> None:
+    clicks = data.draw(st.lists(st.integers(0, 9), min_size=days, max_size=days))
+    found = report(clicks, start=date(2024, 1, 1) + timedelta(offset))
+    total, average = found.weekday_sums.values()
+    assert sum(n or 0 for n in total) == found.total
+    for weekday in range(7):
+        counts = [n for day, n in found.stats.clicks.items() if day.weekday() == weekday]
+        assert average[weekday] == (sum(counts) / len(counts) if counts else None)
+    assert (found.weekdays == {}) == (days <= 7 and days + found.start.weekday() <= 7)
+
+
+def test_a_report_on_one_link_names_it_and_where_it_leads_and_says_nothing_twice() -> None:
+    link = ShortUrl(
+        id=1, slashtag="a", short_url="https://s.example/a", destination="https://shop.example/325?utm=1"
+    )
+    seen = Seen(report([4, 5], top=["a"], link=link, links=1, links_clicked=1).to_html())
+    header = seen.root.one("header")
+    assert [each.attributes["href"] for each in header.all("a")] == ["https://s.example/a"]
+    assert "shop.example/325" in header.text
+    assert seen.root.all("table", id="links-table") == []
+    for address in ("javascript:alert(1)", "//s.example/a", None):
+        other = replace(link, short_url=address)
+        assert Seen(report([4], link=other).to_html()).root.all("a") == []

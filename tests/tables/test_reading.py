@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
-from slashtag.tables import FORMATS, Column, Row, Table, load_table, open_writer, read_table
+from slashtag.tables import FORMATS, Column, CsvStyle, Row, Table, load_table, open_writer, read_table
 
 TABLE = Table(
     (
@@ -27,7 +27,7 @@ TABLE = Table(
     )
 )
 PIECES = [
-    "=1+1", "+1", "@x", "-1", "'a", "_x0020_", "Due_x0020_Date", "_x0020_x0041_", "_x005F_",
+    "'=1", "''-1", "=1+1", "+1", "@x", "-1", "'a", "_x0020_", "Due_x0020_Date", "_x0020_x0041_", "_x005F_",
     "_x005f_x0041_", "_x00+5_", "_xFFFE_", "_x", "<r>", "</r>", "<r>a</r>", "&amp;", "]]>", "\r", "\n",
     "\r\n", "\t", "\0", "\a", "\x1f", "\x7f", "\x85", "\u2028", "\ufeff", "\ufffe", "\uffff", "\xa0",
     " ", "007", "1e5", "1.0", "50%", "TRUE", "null", "NaN", "#N/A", "#x", "sep=;", "2024-01-01",
@@ -76,12 +76,18 @@ def same(column: str, text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    ("form", "style"),
+    [
+        *((form, None) for form in FORMATS),
+        *((".csv", CsvStyle(decimal, excel)) for decimal in ("point", "comma") for excel in (True, False)),
+    ],
+)
 @settings(deadline=None)
 @given(ROWS)
-def test_what_is_written_is_read_back_unchanged(form: str, rows: list[Row]) -> None:
+def test_what_is_written_is_read_back_unchanged(form: str, style: CsvStyle | None, rows: list[Row]) -> None:
     file = io.BytesIO()
-    writer = open_writer(form, file, TABLE)
+    writer = open_writer(form, file, TABLE, style)
     writer.write(rows)
     writer.close()
     file.seek(0)

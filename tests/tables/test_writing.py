@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 import tracemalloc
 import zipfile
@@ -30,6 +31,7 @@ from slashtag.export import (
     open_table,
     open_writer,
 )
+from slashtag.tables import CsvStyle
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -48,9 +50,9 @@ ROWS = st.lists(
 )
 
 
-def written(form: str, table: Table, rows: list[Row]) -> bytes:
+def written(form: str, table: Table, rows: list[Row], csv: CsvStyle | None = None) -> bytes:
     file = io.BytesIO()
-    writer = open_writer(form, file, table)
+    writer = open_writer(form, file, table, csv)
     writer.write(iter(rows[: len(rows) // 2]))
     writer.write(rows[len(rows) // 2 :])
     writer.close()
@@ -73,7 +75,53 @@ def test_json_lines_give_back_the_rows(rows: list[Row]) -> None:
 @given(ROWS)
 def test_csv_gives_back_the_rows_as_text(rows: list[Row]) -> None:
     read = list(csv.reader(io.StringIO(written(".csv", ALL, rows).decode(), newline="")))
-    assert read == [list(ALL.names), *(["" if v is None else str(v) for v in row] for row in rows)]
+    assert read == [list(ALL.names), *(["" if v is None else as_csv(v) for v in row] for row in rows)]
+
+
+def as_csv(value: object) -> str:
+    """A value as it is, but for a text that looks as if an apostrophe had been put before a formula."""
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and re.match("'+[=+@\t\r-]", text) else text
+
+
+@given(ROWS)
+def test_a_spreadsheet_finds_no_formula_in_csv_that_is_written_for_it(rows: list[Row]) -> None:
+    raw = written(".csv", ALL, rows, CsvStyle(decimal="comma", excel=True))
+    assert raw.startswith(b"\xef\xbb\xbf")
+    read = list(csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), delimiter=";"))
+    assert read[0] == list(ALL.names)
+    assert not [cells[0] for cells in read if cells[0].startswith(("=", "+", "-", "@", "\t", "\r"))]
+    assert len(read) == len(rows) + 1
+
+
+def test_fractions_have_a_comma_where_that_is_asked_for() -> None:
+    table = Table((Column("slashtag"), Column("percent", "float"), Column("clicks", "int")))
+    rows: list[Row] = [("a,b", -3.6, 12_345)]
+    assert (
+        written(".csv", table, rows, CsvStyle(decimal="comma"))
+        == b"slashtag;percent;clicks\na,b;-3,6;12345\n"
+    )
+    assert written(".csv", table, rows) == b'slashtag,percent,clicks\n"a,b",-3.6,12345\n'
+
+
+def test_a_workbook_has_formats_a_filter_and_a_name_without_a_row_of_its_own() -> None:
+    table = Table(
+        (Column("id", "int"), Column("clicks", "int"), Column("percent", "float")),
+        "clicks: 2026-10-01..2026-10-31 [all]",
+    )
+    book = load_workbook(io.BytesIO(written(".xlsx", table, [(1_000_001, 12_345, 7.5)])))
+    (sheet,) = book.worksheets
+    assert sheet.title == "clicks  2026-10-01..2026-10-31"
+    assert [cell.value for cell in sheet[1]] == [*table.names]
+    assert [(cell.value, cell.number_format) for cell in sheet[2]] == [
+        (1_000_001, "0"),
+        (12_345, "#,##0"),
+        (7.5, "#,##0.0"),
+    ]
+    assert sheet.auto_filter.ref == "A1:C2"
+    assert "2026-10-31" in sheet.oddHeader.left.text
+    for title in ("", "x" * 99, "'", "History", "a\x00b"):
+        written(".xlsx", Table(table.columns, title), [])
 
 
 @given(ROWS)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Any, Literal
+from unicodedata import category
 
 import msgspec
 from msgspec import Struct
@@ -41,6 +42,10 @@ _MUST_BE: dict[str, tuple[re.Pattern[str], str]] = {
 }
 #: What no path of a short URL has: a browser would encode it, end the path there, or leave the segment out.
 _UNREACHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#%\\]|(?<![^/])\.\.?(?![^/])")
+#: What browsers replace in an address, and kinds of characters that nobody sees, but for joiners of letters.
+_ENCODED = frozenset('"<>\\^`{|}')
+_INVISIBLE, _JOINERS = ("Cc", "Cf", "Co", "Cn", "Zl", "Zp"), "\u200c\u200d"
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}")
 #: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
 KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})
 
@@ -290,6 +295,13 @@ def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[
 
 def find_doubts(change: Change) -> Iterator[str]:
     """Yield what of a change is more likely a mistake than meant, although the service may take it."""
+    for name in ("destination", "slashtag"):
+        value = getattr(change, name) or ""
+        unsent = [c for c in value if c in _ENCODED or (category(c) in _INVISIBLE and c not in _JOINERS)]
+        if unsent:
+            yield f"no browser sends {unsent[0]!a} as it is: {name} {value!r}"
+        elif name == "destination" and (escape := _BAD_ESCAPE.search(value)):
+            yield f"{escape[0]!r} is no % and two hexadecimal digits: destination {value!r}"
     scheme, _, _ = (change.destination or "https:").partition(":")
     if scheme.lower() not in KNOWN_SCHEMES:
         yield f"{scheme!r} is no scheme that browsers know, though an app may: {change.destination!r}"

@@ -1,7 +1,7 @@
 """Changes read from a file, which may be an edited listing, and checked."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -113,11 +113,13 @@ class Sheet(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def changes(self, links: LinkIndex) -> list[ChangeRow]:
+    def changes(
+        self, links: LinkIndex, is_own: Callable[[ShortUrl], bool] = lambda _: False
+    ) -> list[ChangeRow]:
         """Return its changes, of a listing the rows that differ from their link, found by id.
 
         Raises ChangesError with all errors of the rows, such as a changed read-only column, or an
-        `updated_at` that is not the link's.
+        `updated_at` that is not the link's, unless `is_own` says that a link is as this file left it.
         """
         problems: list[Problem] = []
         rows: list[ChangeRow] = []
@@ -125,7 +127,7 @@ class Sheet(Struct, frozen=True):
             try:
                 if not self.is_listing:
                     rows.append(ChangeRow(line, _change(cells)))
-                elif given := _edited(cells, links):
+                elif given := _edited(cells, links, is_own):
                     listed = {name: cells[name] for name in COLUMNS if cells.get(name)}
                     if "slashtag" in given:  # not what names the link
                         given["new_slashtag"] = given.pop("slashtag")
@@ -166,7 +168,7 @@ def checked(
     return rows
 
 
-def _edited(cells: Mapping[str, str], links: LinkIndex) -> dict[str, str]:
+def _edited(cells: Mapping[str, str], links: LinkIndex, is_own: Callable[[ShortUrl], bool]) -> dict[str, str]:
     """Return the cells to send: those that differ from the link, and those that a listing does not have.
 
     Empty cells do not count. Raises InvalidRequestError where a read-only column differs, or where the link
@@ -190,7 +192,7 @@ def _edited(cells: Mapping[str, str], links: LinkIndex) -> dict[str, str]:
         elif not (name == "short_url" and is_old):
             wrong.append(f"{name} cannot be changed; it is {present.get(name, '')!r}")
     changed = ", ".join(name for name in given if name in present)
-    if is_old and changed:
+    if is_old and changed and not is_own(url):
         wrong.append(
             f"updated_at is {listed_at!r}, and that of the link {str(url.updated_at)!r}: since it was listed "
             f"{changed} may have been changed; list the links again, or leave out the column updated_at to "

@@ -41,8 +41,9 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
     "announced": about to be sent; "sent": handed to a connection, not yet answered; "done": the service
     changed `rows_updated` rows; "failed": not done because of `error`; "unknown": the answer was lost, so it
     may have been done. `id` is that of the link, None if there is not just one. `members` has a keyed hash of
-    each value that the change gives, by the name of its member; `at` is the time of the line. `fingerprint`
-    is a keyed hash of a whole row, which stands for `members` in files of version 1.
+    each value that the change gives, by the name of its member; `left_as` is one of all that a listing shows
+    of the link once it is done, `slashtag` what it had before; `at` is the time of the line. `fingerprint` is
+    a keyed hash of a whole row, which stands for `members` in files of version 1.
     """
 
     line: int
@@ -51,7 +52,9 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=T
     rows_updated: int | None = None
     error: str | None = None
     id: int | None = None
+    slashtag: str | None = None
     members: dict[str, str] = {}
+    left_as: str = ""
     fingerprint: str | msgspec.UnsetType = msgspec.UNSET
     at: str = ""
 

@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import astuple, replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl, UnexpectedResponseError
-from .._internal import find_doubts, find_problems, list_current
+from .._internal import find_problems, list_current
 from ..export import names_of_tags
 from ._changes import ChangeRow, ChangesError, LinkIndex, Problem, Sheet, host_of
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome
@@ -55,13 +55,6 @@ class PlannedRow(Struct, frozen=True, kw_only=True):
         """Return whether the change is to be sent."""
         return not self.is_done and self.url is not None and (repeat_lost or self.unanswered is None)
 
-    def doubts(self) -> Iterator[Problem]:
-        """Yield what it alters that is more likely a mistake than meant."""
-        altered = {each.member for each in self.differences}
-        given = {name: getattr(self.change, name) for name in ("destination", "slashtag") if name in altered}
-        for text in find_doubts(Change(self.change.key, **given)):
-            yield Problem(self.sent.line, text)
-
 
 async def plan(
     session: AsyncSession,
@@ -79,7 +72,13 @@ async def plan(
     if isinstance(changes, Sheet):
         names = await names_of_tags(session)
         links = LinkIndex(await _links(session, progress, is_guarded=changes.is_guarded), names)
-        changes = changes.changes(links)
+
+        def is_own(url: ShortUrl) -> bool:
+            # Whatever `updated_at` says: nobody has changed it since.
+            earlier = file.last.get(url.id)
+            return earlier is not None and earlier.left_as == _state(file, url)
+
+        changes = changes.changes(links, is_own)
     else:
         links = LinkIndex(await _links(session, progress, is_guarded=False))
     rows = [_row(row, links, file) for row in changes]
@@ -132,8 +131,9 @@ def _row(row: ChangeRow, links: LinkIndex, file: OutcomeFile) -> PlannedRow:
             known = None
     try:
         url = links.find(change.key if known is None else known.id)
-        differences = tuple(_differences(row.line, change, url))
+        differences = tuple(find_differences(change, url, row.line))
         change = replace(change, key=url.id)
+        sent = replace(sent, slashtag=url.slashtag, left_as=_state(file, url, change))
     except InvalidRequestError as error:
         differences = (Difference(row.line, change.key, "", str(error), ""),)
 
@@ -173,6 +173,12 @@ def _given(change: Change) -> dict[str, object]:
     """Return the values that a change gives, by member."""
     values = {name: getattr(change, name) for name in change.__struct_fields__[1:]}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _state(file: OutcomeFile, url: ShortUrl, change: Change | None = None) -> str:
+    """Return the keyed hash of what a listing shows of a link as it is, or as a change leaves it."""
+    given = {} if change is None else _given(change)
+    return file.digest([given.get(name, getattr(url, name)) for name in VISIBLE])
 
 
 def _present(links: LinkIndex, line: RowOutcome) -> ShortUrl | None:
@@ -234,7 +240,7 @@ def completed(change: Change, url: ShortUrl) -> Change:
     return change
 
 
-def _differences(line: int, change: Change, url: ShortUrl) -> Iterator[Difference]:
+def find_differences(change: Change, url: ShortUrl, line: int = 0) -> Iterator[Difference]:
     """Yield what a change alters of a link, or may alter."""
     for name, new in _given(change).items():
         now = getattr(url, name) if name in VISIBLE else "?"

@@ -27,6 +27,7 @@ from ._changes import (
     checked,
     read_sheet,
 )
+from ._doubts import doubts
 from ._outcome_file import OutcomeFile, RowOutcome, Status
 from ._plan import Difference, PlannedRow, completed, plan
 
@@ -56,7 +57,8 @@ class Preview(Struct, frozen=True, kw_only=True):
 
     A row that names no link, or several, has one difference without a member, whose `now` says so. `changed`,
     `unchanged` and `missing` count rows, `skipped` those done before, `unknown` those of the others that an
-    earlier run sent without getting an answer. `doubts`: values that have to be confirmed.
+    earlier run sent without getting an answer. `doubts`: values that have to be confirmed. `links` has the
+    link of each line, as it is.
     """
 
     differences: tuple[Difference, ...]
@@ -66,6 +68,12 @@ class Preview(Struct, frozen=True, kw_only=True):
     skipped: int
     unknown: int
     doubts: tuple[Problem, ...] = ()
+    links: dict[int, ShortUrl] = {}
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """The number of changes of each member, such as destination."""
+        return Counter(each.member for each in self.differences if each.member)
 
 
 class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpdate"]):
@@ -133,6 +141,8 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         self._confirm = confirm
         self._progress = progress
         self._counts: Counter[str] = Counter()
+        #: The number of changes that were done of each member, such as destination.
+        self.kinds: Counter[str] = Counter()
         self._results = self._run()
         #: The next outcome, which a cancelled `anext` leaves to the one after it.
         self._next: asyncio.Task[RowOutcome | None] | None = None
@@ -160,6 +170,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
             skipped=len(rows) - len(left),
             unknown=sum(row.unanswered is not None for row in left),
             doubts=tuple(self._doubts(rows)),
+            links={row.sent.line: row.url for row in left if row.url is not None},
         )
 
     async def _plan(self, file: OutcomeFile) -> list[PlannedRow]:
@@ -173,8 +184,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         return len(self._given) - len(rows)
 
     def _doubts(self, rows: list[PlannedRow]) -> list[Problem]:
-        left = (row for row in rows if row.is_left(repeat_lost=self._repeat_lost))
-        return [doubt for row in left for doubt in row.doubts()]
+        return doubts([row for row in rows if row.is_left(repeat_lost=self._repeat_lost)])
 
     async def _confirmed_plan(self, file: OutcomeFile) -> list[PlannedRow]:
         """Return the rows once there is no doubt about them; raises DoubtfulChangesError."""
@@ -246,6 +256,8 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         outcome = replace(sent, status=status, error=error or None, rows_updated=rows_updated)
         file.append(outcome)
         self._counts[status] += 1
+        if status == "done":
+            self.kinds.update(each.member for each in row.differences)
         return outcome
 
     async def __anext__(self) -> RowOutcome:

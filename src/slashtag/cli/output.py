@@ -22,7 +22,18 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
-from ..tables import FORMATS, Row, Table, TextFormat, Writer, check_table_path, open_table, open_writer
+from ..export import LINK_COLUMNS
+from ..tables import (
+    FORMATS,
+    CsvStyle,
+    Row,
+    Table,
+    TextFormat,
+    Writer,
+    check_table_path,
+    open_table,
+    open_writer,
+)
 from .stderr import Lines, one_line
 
 _option = partial(Option, rich_help_panel="The output")
@@ -37,6 +48,19 @@ MOST_LABELS = 8
 BAR_WIDTH = 30
 
 
+COLUMNS = _option(
+    None,
+    "--columns",
+    metavar="A,B",
+    help=f"More columns, which say of which link a row is: {', '.join(LINK_COLUMNS)}.",
+)
+
+
+def columns_of(given: str | None) -> list[str]:
+    """Return the names of --columns."""
+    return [name.strip() for name in (given or "").split(",") if name.strip()]
+
+
 @dataclass
 class OutputOptions:
     """Options of where the rows of a command go, and in which form."""
@@ -46,6 +70,15 @@ class OutputOptions:
     )
     file: Path | None = _option(
         None, "--output", "-o", metavar="FILE", help=f"Write to a file, its name in {', '.join(FORMATS)}."
+    )
+    decimal: Literal["point", "comma"] | None = _option(
+        None, help="In CSV: fractions as 7.5, or as 7,5 with semicolons between cells. Default: point."
+    )
+    excel: bool = _option(
+        False,
+        "--excel",
+        help="CSV that Excel opens: a byte order mark, an apostrophe before formulas; with --decimal comma "
+        "unless point is given.",
     )
 
     def __post_init__(self) -> None:
@@ -63,6 +96,11 @@ class OutputOptions:
             )
         else:
             check_table_path(self.file)
+        form = self.form if self.file is None else self.file.suffix.lower()[1:]
+        if form != "csv" and (self.decimal is not None or self.excel):
+            raise InvalidRequestError("--decimal and --excel go with CSV: give --format csv, or -o FILE.csv")
+        decimal = self.decimal or ("comma" if self.excel else "point")
+        self.csv = CsvStyle(decimal, self.excel)
 
     @contextmanager
     def writer(
@@ -76,14 +114,14 @@ class OutputOptions:
         `before` is called before rows come to stdout, if a terminal may show them: it ends progress there.
         """
         if self.file is not None:
-            with open_table(self.file, table) as file:
+            with open_table(self.file, table, self.csv) as file:
                 yield file
             return
         rows: list[Row] = []
         writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
         if self.form != "table":
             # Opened with the first rows: a header too is written only then.
-            opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table))
+            opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table, self.csv))
 
             def write(rows: Iterable[Row]) -> None:
                 opened().write(rows)

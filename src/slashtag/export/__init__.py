@@ -19,6 +19,9 @@ from ..tables import compare_files as compare_files
 from ..tables import open_table as open_table
 from ..tables import open_writer as open_writer
 from ..tables import read_table as read_table
+from ._columns import LINK_COLUMNS as LINK_COLUMNS
+from ._columns import LinkColumns as LinkColumns
+from ._columns import with_columns as with_columns
 from ._exports import NAMED_URLS as NAMED_URLS
 from ._exports import TAGS as TAGS
 from ._exports import URLS as URLS
@@ -38,11 +41,13 @@ from ._exports import url_row as url_row
 
 #: Names of `slashtag.tables` can be imported from here too, where they were before.
 __all__ = [
+    "LINK_COLUMNS",
     "NAMED_URLS",
     "TAGS",
     "URLS",
     "Bounds",
     "By",
+    "LinkColumns",
     "Links",
     "Share",
     "Summary",
@@ -58,4 +63,5 @@ __all__ = [
     "names_of_tags",
     "tag_row",
     "url_row",
+    "with_columns",
 ]

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
 from operator import attrgetter
@@ -29,6 +29,7 @@ from .. import (
 from .._internal import WorkerPool, has_journal, in_thread, one_operation, optional
 from .._shared_slashtags import Links, links_of_tags, names_of_tags, read_names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
+from ._columns import LinkColumns, with_columns
 
 By = Literal["slashtag", "tag"]
 #: The longest span of hours, in days, and the most requests that are prepared at once.
@@ -56,15 +57,20 @@ url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
 tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)
 
 
-def clicks_table(by: str) -> Table:
-    """Return the table of clicks by day; `by` names the first column, "slashtag" or "tag"."""
-    return Table((Column(by), Column("date", "date"), Column("clicks", "int")))
+def clicks_table(by: str, columns: Sequence[str] = (), title: str = "") -> Table:
+    """Return the table of clicks by day; `by` names the first column, "slashtag" or "tag".
+
+    `columns` are some of LINK_COLUMNS, which come after it.
+    """
+    table = Table((Column(by), Column("date", "date"), Column("clicks", "int")), title)
+    return with_columns(table, columns)
 
 
-def dimensions_table(by: str) -> Table:
-    """Return the table of clicks by dimension and label; `by` as in `clicks_table`."""
+def dimensions_table(by: str, columns: Sequence[str] = (), title: str = "") -> Table:
+    """Return the table of clicks by dimension and label; otherwise as `clicks_table`."""
     window = Column("window_start", "date"), Column("window_end", "date")
-    return Table((Column(by), *window, Column("dimension"), Column("label"), Column("clicks", "int")))
+    table = Table((Column(by), *window, Column("dimension"), Column("label"), Column("clicks", "int")), title)
+    return with_columns(table, columns)
 
 
 def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
@@ -143,6 +149,7 @@ async def export_clicks(
     tags: Iterable[str] | None = None,
     by: By = "slashtag",
     dimensions: bool = False,
+    columns: Sequence[str] = (),
     timezone: str | tzinfo | None = None,
     progress: Progress | None = None,
     on_error: OnError | None = None,
@@ -159,9 +166,10 @@ async def export_clicks(
     order, in that.
 
     `by="tag"` has one series a tag instead; `dimensions` has a row for every label of every dimension instead
-    of the days, with the days asked for as its window. The table is `clicks_table(by)` or
-    `dimensions_table(by)`. Selected are `keys` (also asynchronous), or `tags`: the links that bear one of
-    them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account.
+    of the days, with the days asked for as its window. `columns`, of LINK_COLUMNS, say of which link a row
+    is: then links that are given by slashtag are looked up. The table is `clicks_table(by, columns)` or
+    `dimensions_table(by, columns)`. Selected are `keys` (also asynchronous), or `tags`: the links that bear
+    one of them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account.
 
     `progress` is called with (series done, series or None). With `on_error` what failed is passed on as a
     Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
@@ -178,7 +186,11 @@ async def export_clicks(
         query, end = DateRange(query.bounds[0], today), today
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
+    if columns and by == "tag":
+        raise InvalidRequestError(f"{', '.join(columns)}: of links, and each row is about the links of a tag")
+    clicks_table(by, columns)  # refuses other columns
     links: Links | None = None
+    of_slashtag: dict[str, list[ShortUrl]] = {}
     reconciles = True
     if by == "tag":
         if tags is None:
@@ -191,12 +203,21 @@ async def export_clicks(
         links = await Links.read(session, tags=tags)
         # collect_each reports the latter.
         keys, tags = [*links.keys_of(links.own), *links.uncountable], None
+    elif columns:
+        given = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
+        of_slashtag, keys = await _look_up(session, given), given
+    more = await LinkColumns.read(session, columns, links.by_slashtag if links else of_slashtag)
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered = False
 
     def fail(failure: Failure) -> object:
         failures.append(failure)
         return None if on_error is None else on_error(failure)
+
+    def rows_of(name: str, stats: RangeStats) -> Iterable[Row]:
+        rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
+        cells = more.cells(name)
+        return ((of, *cells, *counts) for of, *counts in rows) if cells else rows
 
     each = session.stats.collect_each(
         query,
@@ -211,7 +232,7 @@ async def export_clicks(
         async for name, stats in each:
             answered = True
             reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
-            waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
+            waiting += rows_of(name, stats)
             if len(waiting) >= BATCH:
                 written, waiting = written + await _write(writer, waiting), []
     shares = {}
@@ -224,13 +245,25 @@ async def export_clicks(
         answered, stats = True, share.least
         reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
         bounded += not share.total.are_equal
-        waiting += dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
+        waiting += rows_of(name, stats)
     if failures and not answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
     written += await _write(writer, waiting)
     shared = len(links.repeated | links.foreign) if links else 0
     return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
+
+
+async def _look_up(session: AsyncSession, keys: Iterable[str | ShortUrl]) -> dict[str, list[ShortUrl]]:
+    """Return the links of slashtags, of which some are given by themselves."""
+    links: dict[str, list[ShortUrl]] = {}
+    for key in keys:
+        if isinstance(key, ShortUrl):
+            links.setdefault(key.slashtag or "", []).append(key)
+    if missing := [key for key in keys if isinstance(key, str) and key not in links]:
+        found = await session.urls.find(missing)
+        links |= {key: [link] for key, link in found.items() if link is not None}
+    return links
 
 
 async def hourly_clicks(

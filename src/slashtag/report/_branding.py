@@ -2,10 +2,14 @@
 
 import re
 from base64 import b64encode
+from functools import cache
+from importlib.resources import files
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from .. import InvalidRequestError
+from .._internal import did_you_mean
 
 #: The largest logo, in bytes.
 MAX_LOGO = 500_000
@@ -19,18 +23,27 @@ _NEUTRAL = {
     "ink": ("#14181f", "#e8ebf0"),
     "muted": ("#59636f", "#a0aab8"),
     "line": ("#e3e6ea", "#2b323d"),
+    "before": ("#c3c8d0", "#4a5361"),
     "up": ("#17714a", "#5fd39b"),
     "down": ("#b3261e", "#ff9c94"),
     "h0": ("#f1f3f6", "#1c222b"),
 }
 
 
+@cache
+def colours() -> dict[str, str]:
+    """Return the colours that CSS has names for, by name."""
+    text = files("slashtag.report").joinpath("colours.txt").read_text("utf-8")
+    return dict(line.split(" ") for line in text.splitlines())
+
+
 class Branding(Struct, frozen=True, kw_only=True):
     """Title, logo and accent colour of a report.
 
-    `logo` is the content of a PNG or JPEG file of at most 500 kB. `accent` is a colour such as
-    #3355d1; bars have it, and text too unless it would be hard to read. Raises InvalidRequestError for
-    another title (at most 200 characters), logo or colour.
+    `logo` is the content of a PNG or JPEG file of at most 500 kB. `accent` is a colour such as #3355d1, or
+    the name of one in CSS, such as teal or dark blue, which becomes such a number; bars have it, and text too
+    unless it would be hard to read. Raises InvalidRequestError for another title (at most 200 characters),
+    logo or colour.
     """
 
     title: str = ""
@@ -45,8 +58,12 @@ class Branding(Struct, frozen=True, kw_only=True):
             raise InvalidRequestError("the logo must be the content of a PNG or JPEG file")
         if len(self.logo) > MAX_LOGO:
             raise InvalidRequestError(f"the logo is larger than {MAX_LOGO:,} bytes")
-        if not isinstance(self.accent, str) or not re.fullmatch("#[0-9a-fA-F]{6}", self.accent):
-            raise InvalidRequestError(f"accent is {self.accent!r}; it must be a colour such as #3355d1")
+        name = self.accent.lower().replace(" ", "") if isinstance(self.accent, str) else ""
+        accent = colours().get(name, self.accent)
+        if not isinstance(accent, str) or not re.fullmatch("#[0-9a-fA-F]{6}", accent):
+            told = f"it must be a colour such as teal or #3355d1{did_you_mean(name, colours())}"
+            raise InvalidRequestError(f"accent is {self.accent!r}; {told}")
+        force_setattr(self, "accent", accent)
 
     @property
     def logo_uri(self) -> str:

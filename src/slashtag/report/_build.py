@@ -3,15 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
+from heapq import nlargest
+from itertools import chain
 from typing import Any
 
+from msgspec import Struct
+
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
-from .._internal import many, one_operation, optional
+from .._internal import PREVIOUS, many, one_operation, optional
 from .._shared_slashtags import Bounds, Links, Share, names_of_tags
 from ..export import hourly_clicks
 from ._branding import Branding
 from ._format import page_of
 from ._report import Report, TopLink
+
+#: So many destinations are compared with the span before.
+MOST_COMPARED = 10
 
 
 async def build(
@@ -21,6 +28,7 @@ async def build(
     keys: Keys | None = None,
     tags: Iterable[str] | None = None,
     timezone: str | tzinfo | None = None,
+    compare: str = PREVIOUS,
     top: int = 10,
     hours: bool = False,
     branding: Branding | None = None,
@@ -38,13 +46,15 @@ async def build(
     report, which then takes far fewer requests. The change takes at most one request for each of these links
     and 32 days. Tags and destinations (not with `keys`) add up their links, without further requests but the
     listing of tags; tags whose links share a slashtag with links of another tag are counted by the service,
-    one request each for 32 days, and links without a tag have what all tags leave of the total.
+    one request each for 32 days, and links without a tag have what all tags leave of the total. In the span
+    before each tag is counted by the service, and so are the links of each of the 10 destinations with most
+    clicks, one request for each 100 links and 32 days.
 
     With `hours`, a report of at most 32 days shows the hours of the week: one request for each hour of a day
     with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`).
 
-    The range is compared with the previous one (`DateRange.with_previous`): whole months with whole months.
-    One that is not over is counted up to now.
+    The range is compared with the previous one, or with what `compare` names, as `DateRange.with_previous`
+    does: whole months with whole months. One that is not over is counted up to now.
 
     `progress` is called with (steps done, steps known so far): items listed, requests, slashtags. Raises
     TypeError for a wrong selector, InvalidRequestError before anything is sent, and what a request raises
@@ -53,7 +63,7 @@ async def build(
     session = one_operation(session)
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
-    start, end, span, previous = _whole_days(query, zone, now)
+    start, end, span, previous = _whole_days(query, zone, now, compare)
     if not isinstance(top, int) or top < 0:
         raise InvalidRequestError(f"top is {top!r}; it must be a number of links, 0 or more")
     if hours:
@@ -78,35 +88,60 @@ async def build(
     # What else there is about links with clicks
     bounds = {slashtag: Bounds(n, n) for slashtag, n in clicks.items()}
     bounds |= {slashtag: share.total for slashtag, share in shares.items() if share.most.total}
-    labels = await collector.count_labels(
-        span, links, bounds if keys is None else {}, total=stats.total if tags is None else None
+    of_labels = bounds if keys is None else {}
+    by_tag = await collector.count_tags(
+        [span, previous], links, of_labels, [stats.total, before.total] if tags is None else []
     )
+    by_page = await collector.count_destinations(previous, links, of_labels)
     hourly: dict[datetime, int] = {}
     if hours:
         clicked: dict[str, Any] = {"keys": links.keys_of(clicks)} if top and tags is None else selected
         hourly = await hourly_clicks(
             session, *span.bounds, **clicked, timezone=zone, progress=collector.step()
         )
+    listed = list(chain(*links.by_slashtag.values()))
     return Report(
         start=start,
         end=end,
         zone=str(zone),
         asked_at=now,
         requests=session.metrics.requests - requests_before,
+        compare=compare,
         selection=_selection(keys, tags, len(links.by_slashtag)),
+        link=listed[0] if len(listed) == len(links.by_slashtag) == 1 else None,
         links=len(links.by_slashtag),
         links_clicked=sum(each.least > 0 for each in bounds.values()) if top else None,
         stats=stats,
         before=before.total,
         before_stats=before if before.days_complete and before.reconciles else RangeStats(),
         top=top_links[:top],
-        **labels,
+        tag=by_tag.least,
+        tag_before=by_tag.before,
+        destination=by_page.least,
+        destination_before=by_page.before,
+        shared=frozenset(
+            (dimension, label)
+            for dimension, counts in (("tag", by_tag), ("destination", by_page))
+            for label in _ambiguous(counts.clicks)
+        ),
         hourly=hourly,
         repeated=len(links.repeated),
         foreign=len(links.foreign),
         uncountable=len(links.uncountable),
         branding=branding or Branding(),
     )
+
+
+class _Labels(Struct, frozen=True):
+    """Clicks of labels, and those that were counted in the span before."""
+
+    clicks: dict[str, Bounds] = {}
+    before: dict[str, int] = {}
+
+    @property
+    def least(self) -> dict[str, int]:
+        """The clicks that labels have at least."""
+        return {label: bounds.least for label, bounds in self.clicks.items()}
 
 
 class _Collector:
@@ -185,40 +220,59 @@ class _Collector:
         ]
         return tuple(sorted(found, key=lambda link: (-link.clicks, link.slashtag)))
 
-    async def count_labels(
-        self, span: DateRange, links: Links, clicks: Mapping[str, Bounds], total: int | None
-    ) -> dict[str, Any]:
-        """Return the fields `tag`, `destination` and `shared` of a report, from the clicks of slashtags.
+    async def count_tags(
+        self, spans: Sequence[DateRange], links: Links, clicks: Mapping[str, Bounds], totals: Sequence[int]
+    ) -> _Labels:
+        """Return the clicks of tags in a span and in the one before; nothing if all links have the same one.
 
-        A single label says no more than the total. Tags whose links share slashtags with those of others are
-        counted by the service. `total` is the clicks of all links, if they are selected.
+        `clicks` are those of slashtags in the span. Tags whose links share slashtags with those of others are
+        counted by the service, and so are all in the span before. `totals` are the clicks of all links in
+        both spans, if they are selected.
         """
-        if not clicks:
-            return {}
-        names = await optional(self._session, "clicks by tag", names_of_tags)
-        by_tag: dict[str, Bounds] = {}
-        if names is not None:
-            named: dict[int | None, str] = {None: ""} | names
-            by_tag = links.clicks_by(lambda link: named.get(link.tag_id, f"{link.tag_id}"), clicks)
-        ambiguous = sorted(name for name in _ambiguous(by_tag) if name)
-        request = partial(self.totals, span=span, tags=ambiguous)
-        totals = await optional(self._session, "clicks of single tags", request) if ambiguous else {}
-        by_tag |= {name: Bounds(n, n) for name, n in (totals or {}).items()}
-        if total is not None and _ambiguous(by_tag) == [""] and not links.uncountable:
+        names = await optional(self._session, "clicks by tag", names_of_tags) if clicks else None
+        if names is None:
+            return _Labels()
+        named: dict[int | None, str] = {None: ""} | names
+        none = dict.fromkeys(links.by_slashtag, Bounds(0, 0))
+        found = links.clicks_by(lambda link: named.get(link.tag_id, f"{link.tag_id}"), {**none, **clicks})
+        known = sorted({*found}.intersection(names.values()))
+
+        async def count(span: DateRange, tags: list[str]) -> dict[str, int]:
+            request = partial(self.totals, span=span, tags=tags)
+            return (await optional(self._session, "clicks of single tags", request) if tags else {}) or {}
+
+        ambiguous = [name for name in known if not found[name].are_equal]
+        found |= {name: Bounds(n, n) for name, n in (await count(spans[0], ambiguous)).items()}
+        before = await count(spans[1], known)
+        if totals and "" in found and not links.uncountable:
             # No selector stands for links without a tag: they have what all tags leave.
-            rest = total - sum(bounds.least for name, bounds in by_tag.items() if name)
-            if by_tag[""].least <= rest <= by_tag[""].most:
-                by_tag[""] = Bounds(rest, rest)
-        by_page = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
-        return {
-            "tag": {name: bounds.least for name, bounds in by_tag.items()},
-            "destination": {page: bounds.least for page, bounds in by_page.items()},
-            "shared": frozenset(
-                (dimension, label)
-                for dimension, counts in (("tag", by_tag), ("destination", by_page))
-                for label in _ambiguous(counts)
-            ),
-        }
+            if _ambiguous(found) == [""]:
+                rest = totals[0] - sum(bounds.least for name, bounds in found.items() if name)
+                if found[""].least <= rest <= found[""].most:
+                    found[""] = Bounds(rest, rest)
+            if before.keys() == {*found} - {""}:
+                before[""] = max(0, totals[1] - sum(before.values()))
+        found = {label: bounds for label, bounds in found.items() if bounds.most or before.get(label)}
+        return _Labels(found, before) if len(found) > 1 else _Labels()
+
+    async def count_destinations(
+        self, previous: DateRange, links: Links, clicks: Mapping[str, Bounds]
+    ) -> _Labels:
+        """Return the clicks of destinations; those of the first ones in the span before too."""
+        found = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
+        before: dict[str, int] = {}
+        slashtags: dict[str, list[str]] = {}
+        shared = set(links.foreign)
+        for slashtag, same in links.by_slashtag.items():
+            pages = {page_of(link.destination or "") for link in same}
+            shared.update([slashtag] * (len(pages) > 1))
+            for page in pages:
+                slashtags.setdefault(page, []).append(slashtag)
+        for page in nlargest(MOST_COMPARED, found, key=lambda page: found[page].least):
+            if shared.isdisjoint(slashtags[page]):
+                keys = links.keys_of(slashtags[page])
+                before[page] = (await self.count(previous, {"keys": keys})).total
+        return _Labels(found, before)
 
 
 def _ambiguous(counts: Mapping[str, Bounds]) -> list[str]:
@@ -226,7 +280,9 @@ def _ambiguous(counts: Mapping[str, Bounds]) -> list[str]:
     return [label for label, bounds in counts.items() if not bounds.are_equal]
 
 
-def _whole_days(query: DateRange, zone: tzinfo, now: datetime) -> tuple[date, date, DateRange, DateRange]:
+def _whole_days(
+    query: DateRange, zone: tzinfo, now: datetime, compare: str
+) -> tuple[date, date, DateRange, DateRange]:
     """Return the first and last day, what can be counted of them, and what that is compared with."""
     if not isinstance(query, DateRange):
         raise InvalidRequestError(f"a report is about a DateRange, not {query!r}")
@@ -236,7 +292,7 @@ def _whole_days(query: DateRange, zone: tzinfo, now: datetime) -> tuple[date, da
         raise InvalidRequestError("a report covers whole days: give dates, not date-times")
     if start > now.date():
         raise InvalidRequestError(f"the span of the report begins on {start}, after today, {now.date()}")
-    return (start, end, *query.with_previous(zone, now))
+    return (start, end, *query.with_previous(zone, now, compare))
 
 
 def _selection(keys: Keys | None, tags: Sequence[str] | None, links: int) -> str:

@@ -11,7 +11,7 @@ from importlib import import_module
 from textwrap import wrap
 from typing import Any
 
-from .. import ExportError
+from .. import ExportError, ShortUrl
 from .._internal import countries as countries
 from .._internal import many as many
 
@@ -21,18 +21,23 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 #: The names of what clicks are counted by, in the order in which a report shows them.
 DIMENSIONS = {
-    "country": "Countries",
-    "referrer": "Referrers",
     "tag": "Tags",
     "destination": "Destinations",
     "device": "Devices",
+    "country": "Countries",
+    "referrer": "Referrers",
     "browser": "Browsers",
     "platform": "Platforms",
 }
 
+#: Those that clicks of links are summed by, which are shown first.
+OF_LINKS = ("tag", "destination")
+
 #: Characters that a page cannot hold (controls, lone surrogates, non-characters), and the controls that
 #: change the direction of text, which can make one label look like another.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+#: Where a line may break: after a separator, and before and after a number, but not inside it.
+_BREAK = re.compile(r"(?<=[/_?&=:;+-])(?=[^/])|(?<=[.,])(?=\D)|(?<=[^\d\s.,])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _UNKNOWN = "unknown."
 #: Fonts of a picture; other installed ones have the characters that these lack.
 FONTS = "Liberation Sans, Arial, sans-serif"
@@ -41,6 +46,23 @@ FONTS = "Liberation Sans, Arial, sans-serif"
 def plain(label: str) -> str:
     """Return a label as one line that any document can hold."""
     return _UNFIT.sub("\ufffd", label)
+
+
+def pieces(label: str) -> list[str]:
+    """Return a label as the parts between which a line may break."""
+    return _BREAK.split(label)
+
+
+def address(url: str | None) -> str | None:
+    """Return a URL that a page may link to, None for another or none."""
+    return url if url and re.match("https?://[^/]", url, re.I) else None
+
+
+def named(link: ShortUrl) -> str:
+    """Return a link as its short URL and the page it leads to."""
+    return " → ".join(
+        filter(None, ((link.short_url or "").removeprefix("https://"), page_of(link.destination or "")))
+    )
 
 
 def name_of(dimension: str, label: str) -> str:
@@ -66,6 +88,18 @@ def share(part: int, whole: int) -> str:
     return "<0.1 %" if 0 < percent < 0.05 else f"{percent:.1f} %"
 
 
+def sign(clicks: int, before: int) -> str:
+    """Return whether clicks went up, down, or neither (even)."""
+    return "up" if clicks > before else "down" if clicks < before else "even"
+
+
+def compare(clicks: int, before: int) -> str:
+    """Write the change of clicks: new for those of what had none before."""
+    if before:
+        return change((clicks - before) / before)
+    return "new" if clicks else ""
+
+
 def change(ratio: float) -> str:
     """Write a change as a percentage with its sign, a very large one as a factor."""
     percent = 100 * ratio
@@ -81,6 +115,11 @@ def compact(n: int) -> str:
     if n < 100_000:
         return f"{n:,}"
     return f"{n / 1000:.0f}k" if n < 999_500 else f"{n / 1e6:,.1f}M"
+
+
+def average(clicks: float) -> str:
+    """Write an average for a narrow cell, a small one with a decimal."""
+    return f"{clicks:.1f}" if clicks < 99.95 else compact(round(clicks))
 
 
 def heat_step(clicks: int, most: int) -> int:

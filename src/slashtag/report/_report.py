@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from .. import DateRange, ExportError, InvalidRequestError, RangeStats
+from .. import DateRange, ExportError, InvalidRequestError, RangeStats, ShortUrl
+from .._internal import PREVIOUS, days_apart
 from ..tables import AtomicFile
 from . import _format as fmt
 from ._branding import Branding
@@ -27,7 +28,7 @@ FORMATS = (".html", ".png", ".pdf")
 DAY = timedelta(days=1)
 EPOCH = date(1970, 1, 1)
 # In a page the style sheet has the colours, for light and dark.
-_CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "card", "ink")}
+_CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "before")}
 _ROOT = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"[^>]*>')
 
 
@@ -72,9 +73,12 @@ class Report(Struct, frozen=True, kw_only=True):
 
     `tag` and `destination` (host and path) have clicks by label where there are several, `shared` the
     (dimension, label) of those that may have more: clicks of slashtags that links with another label have too
-    are in none. `hourly` has the clicks of each hour, where asked for. `asked_at` is the time in `zone`
-    before the first request, `requests` their number. Of the slashtags `repeated` have several links in the
-    report, `foreign` others outside it as well; statistics cannot be requested for `uncountable` links.
+    are in none. The tag "" stands for links without one. `tag_before` and `destination_before` have the
+    clicks of labels in `previous`, as far as they were counted. `link` is the only link of the report, if it
+    has a single one and that was listed. `hourly` has the clicks of each hour, where asked for. `asked_at` is
+    the time in `zone` before the first request, `requests` their number. Of the slashtags `repeated` have
+    several links in the report, `foreign` others outside it as well; statistics cannot be requested for
+    `uncountable` links.
     """
 
     start: date
@@ -83,20 +87,29 @@ class Report(Struct, frozen=True, kw_only=True):
     asked_at: datetime
     requests: int
     selection: str
+    link: ShortUrl | None = None
     links: int
     links_clicked: int | None
     stats: RangeStats
+    compare: str = PREVIOUS
     before: int
     before_stats: RangeStats = RangeStats()
     top: tuple[TopLink, ...] = ()
     tag: dict[str, int] = {}
+    tag_before: dict[str, int] = {}
     destination: dict[str, int] = {}
+    destination_before: dict[str, int] = {}
     shared: frozenset[tuple[str, str]] = frozenset()
     hourly: dict[datetime, int] = {}
     repeated: int = 0
     foreign: int = 0
     uncountable: int = 0
     branding: Branding = Branding()
+
+    @property
+    def is_one_link(self) -> bool:
+        """Whether it is about a single link, whose clicks are those of the report."""
+        return self.link is not None and not self.foreign
 
     @property
     def total(self) -> int:
@@ -135,7 +148,26 @@ class Report(Struct, frozen=True, kw_only=True):
     def previous(self) -> DateRange:
         """The range that it is compared with, see `DateRange.with_previous`."""
         zone = self.asked_at.tzinfo or UTC
-        return DateRange(self.start, self.end).with_previous(zone, self.asked_at)[1]
+        return DateRange(self.start, self.end).with_previous(zone, self.asked_at, self.compare)[1]
+
+    @property
+    def previous_days(self) -> int:
+        """Length of the range that it is compared with, in days."""
+        first, last = self.previous.span(self.asked_at.tzinfo or UTC)
+        return (last - first).days + 1
+
+    @property
+    def days_apart(self) -> int:
+        """How many days before a day the day is that it is compared with, of the same weekday if possible."""
+        return days_apart(self.start, self.end, *self.previous.span(self.asked_at.tzinfo or UTC))
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether days are compared with those of the same weekday, and not of the same place in the span."""
+        return (
+            self.days <= CHART_DAILY
+            and self.days_apart != (self.start - self.previous.span(self.asked_at.tzinfo or UTC)[0]).days
+        )
 
     @property
     def before_span(self) -> str:
@@ -156,9 +188,19 @@ class Report(Struct, frozen=True, kw_only=True):
         found: dict[str, int] = getattr(holder, dimension)
         return found
 
+    def before_of(self, dimension: str) -> dict[str, int]:
+        """Return the clicks that labels had in the span before; without those of which they are unknown."""
+        if dimension in ("tag", "destination"):
+            found: dict[str, int] = getattr(self, f"{dimension}_before")
+            return found
+        known: dict[str, int] = getattr(self.before_stats, dimension)
+        if dimension in self.before_stats.incomplete_dimensions or not self.before_stats.total:
+            return known
+        return dict.fromkeys(self.counts(dimension), 0) | known
+
     def changes_of(self, dimension: str) -> dict[str, float | None]:
-        """Return the change of each label against the span before; None where they do not compare."""
-        before = getattr(self.before_stats, dimension, {})
+        """Return the change of each label against the span before; None where that has no clicks."""
+        before = self.before_of(dimension)
         return {
             label: _change(clicks, before.get(label, 0)) for label, clicks in self.counts(dimension).items()
         }
@@ -167,14 +209,18 @@ class Report(Struct, frozen=True, kw_only=True):
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
         """Points of the span, today included, and of the span before: number of the day, clicks.
 
-        Of a long span each point is the average of a week, from the first day on; the last may be longer,
-        and today is left out.
+        A day of the span before stands at the place of the day that is compared with it, see `days_apart`. Of
+        a long span each point is the average of a week, from the first day on; the last may be longer, and
+        today is left out.
         """
-        series = [self.stats.clicks.get(day, 0) for day in self.counted_days]
-        before = [clicks for _, clicks in sorted(self.before_stats.clicks.items())] if self.before else []
-        if len(series) > CHART_DAILY:
-            series, before = series[: self.days_over], before[: self.days_over]
-        return _points(series), _points(before)
+        days = self.counted_days
+        days = days[: self.days_over] if len(days) > CHART_DAILY else days
+        earlier = self.before_stats.clicks if self.before else {}
+        apart = timedelta(self.days_apart) if earlier else DAY
+        return (
+            _points([self.stats.clicks.get(day, 0) for day in days]),
+            _points([earlier.get(day - apart) for day in days]),
+        )
 
     @property
     def average(self) -> float | None:
@@ -193,7 +239,10 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def weekdays(self) -> dict[str, list[int | None]]:
-        """Clicks of each month on its Mondays to Sundays; of a short span by week. None where it has none."""
+        """Clicks of each month on its Mondays to Sundays; of a short span by week. None where it has none.
+
+        A single row would repeat the days: then there is none.
+        """
         rows: dict[str, list[int | None]] = {}
         for day in self.counted_days:
             monday = day - day.weekday() * DAY
@@ -201,7 +250,19 @@ class Report(Struct, frozen=True, kw_only=True):
             row = rows.setdefault(name, [None] * 7)
             if day in self.stats.clicks:
                 row[day.weekday()] = (row[day.weekday()] or 0) + self.stats.clicks[day]
-        return rows
+        return rows if len(rows) > 1 else {}
+
+    @property
+    def weekday_sums(self) -> dict[str, list[float | None]]:
+        """Clicks of all Mondays to Sundays, and their average, from which today is left out."""
+        by_weekday: list[list[tuple[date, int]]] = [[] for _ in range(7)]
+        for day, clicks in self.stats.clicks.items():
+            by_weekday[day.weekday()].append((day, clicks))
+        over = [[n for day, n in each if day != self.partial_day] for each in by_weekday]
+        return {
+            "Total": [sum(n for _, n in each) if each else None for each in by_weekday],
+            "Average": [sum(each) / len(each) if each else None for each in over],
+        }
 
     @property
     def hours_of_week(self) -> dict[str, list[int | None]]:
@@ -247,12 +308,18 @@ class Report(Struct, frozen=True, kw_only=True):
     def chart(self, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
         """Draw the clicks by day or week, with about so many labels below, as SVG.
 
-        The SVG is as wide as the element that holds it.
+        The span before is a band behind the bars, which are then narrower. The SVG is as wide as the element
+        that holds it.
         """
         now, before = self.curves
         days = len(self.counted_days)
         # The bars of a few days are narrow, those of weeks wide.
-        half = min(0.4, 0.05 * days) * (1 if days <= CHART_DAILY else 7)
+        wide = min(0.5, 0.06 * days) * (1 if days <= CHART_DAILY else 7)
+        narrow = wide * (0.5 if before else 0.8)
+        # Each day has a label, or every so many Mondays; of a long span months have.
+        mondays = [n for n, day in enumerate(self.counted_days) if day.weekday() == 0]
+        step = -(-len(mondays) // labels)
+        labelled = [*range(days)] if days <= labels else mondays[::step]
 
         def at(n: float) -> float:
             """Return the milliseconds of a day in UTC: the machine's time zone must not matter."""
@@ -267,11 +334,12 @@ class Report(Struct, frozen=True, kw_only=True):
             days=days,
             domain=(at(-0.5), at(days - 0.5)),
             most=math.ceil(max(count for _, count in [(0, 1), *now, *before])),
+            ticks=[at(n) for n in labelled] if days <= CHART_DAILY else [],
             bars=[
-                {"x": at(n - half), "x2": at(n + half), "y": count, "over": n < self.days_over}
+                {"x": at(n - narrow), "x2": at(n + narrow), "y": count, "over": n < self.days_over}
                 for n, count in now
             ],
-            before=[{"x": at(n), "y": count} for n, count in before],
+            before=[{"x": at(n - wide), "x2": at(n + wide), "y": count} for n, count in before],
         )
         svg: str = fmt.imported("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
         return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
@@ -303,8 +371,12 @@ def _change(now: int, before: int) -> float | None:
     return (now - before) / before if before else None
 
 
-def _points(clicks: list[int]) -> list[tuple[float, float]]:
-    """Return the points of a curve: each day, or the average of each week of a long span, at its middle."""
+def _points(clicks: Sequence[int | None]) -> list[tuple[float, float]]:
+    """Return the points of a curve: each day, or the average of each week of a long span, at its middle.
+
+    Days that are not known are left out.
+    """
     step = 7 if len(clicks) > CHART_DAILY else 1
     cuts = [*range(0, len(clicks) - step + 1, step), len(clicks)]
-    return [((a + b - 1) / 2, sum(clicks[a:b]) / (b - a)) for a, b in pairwise(cuts)]
+    weeks = [((a + b - 1) / 2, [n for n in clicks[a:b] if n is not None]) for a, b in pairwise(cuts)]
+    return [(middle, sum(known) / len(known)) for middle, known in weeks if known]

@@ -15,11 +15,11 @@ log = logging.getLogger("slashtag")
 
 #: What a table has rows of, by columns that tell.
 _KINDS = (
+    ({"clicks"}, "clicks"),
     ({"short_url"}, "links"),
     ({"destination"}, "links"),
     ({"id", "slashtag"}, "links"),
     ({"id", "name"}, "tags"),
-    ({"clicks"}, "clicks"),
 )
 #: Columns that name a row where it has no id: what clicks are counted by.
 KEYS = (
@@ -65,6 +65,9 @@ def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> I
     # Formats of lines without rows have no columns.
     names = [name for name in before.columns or after.columns if name in (after.columns or before.columns)]
     keys = ("id",) if "id" in names else tuple(name for name in KEYS if name in names)
+    if "slashtag" in keys:
+        # The tag of a link, which may have got another one.
+        keys = tuple(name for name in keys if name != "tag")
     if not keys and (before.columns or after.columns):
         raise InvalidRequestError(
             f"the files have no column in common that names a row ({', '.join(('id', *KEYS))}): {told}"

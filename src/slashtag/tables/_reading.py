@@ -31,7 +31,7 @@ from .. import InvalidRequestError
 from .._internal import check_local_path, many
 from ._flaws import ERRORS, Wrong
 from ._workbook import read_workbook
-from ._writing import EXACT
+from ._writing import ESCAPED_FORMULA, EXACT
 
 #: The number of a line, from 1, and its cells.
 Line = tuple[int, Sequence[Any]]
@@ -199,6 +199,8 @@ def _text(value: Any, column: str) -> str | Wrong:
     match value:
         case None | "":
             return ""
+        case str() if column in FRACTIONS:
+            return value if "." in value else value.replace(",", ".")  # as CSV of many countries has them
         case str():
             return Wrong(value) if column in _NEVER_ERRORS and value in ERRORS else value
         case bool():
@@ -244,7 +246,8 @@ def _csv(text: str) -> Iterator[Line]:
     rest = io.StringIO("".join([line, *lines]), newline="")
     rows, before = csv.reader(rest, delimiter=delimiter, strict=True), 0
     for cells in rows:
-        yield start + before + 1, cells
+        # An apostrophe before a formula is one that a writer has put there.
+        yield start + before + 1, [cell[1:] if ESCAPED_FORMULA.match(cell) else cell for cell in cells]
         before = rows.line_num
 
 

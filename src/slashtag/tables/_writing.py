@@ -30,8 +30,14 @@ ROW_GROUP = 25_000
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
 #: Before this day the calendars of spreadsheets differ.
 _FIRST_DAY = date(1900, 3, 1)
-_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss"}
+_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "#,##0.0"}
+#: Numbers that name something: no thousands are told apart.
+_IDENTIFIERS = {"id", "tag_id", "redirect_code", "line", "year"}
+#: Characters that the name of a sheet cannot have, and the most that it may have.
+_NOT_IN_SHEETS, _LONGEST_SHEET = re.compile(r"[\[\]:*?/\\\x00-\x1f\ufffe\uffff]|^'|'$"), 31
 _WIDTHS = {"text": 32, "timestamp": 19}
+#: Texts that spreadsheets take for formulas, and those before which a writer has put an apostrophe.
+FORMULA, ESCAPED_FORMULA = re.compile("'*[=+@\t\r-]"), re.compile("'+[=+@\t\r-]")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9a-fA-F]{4}_)")
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -44,9 +50,13 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The columns of a table."""
+    """The columns of a table.
+
+    `title` says what its rows are, as with their days: it names the sheet of a workbook.
+    """
 
     columns: tuple[Column, ...]
+    title: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,20 +85,54 @@ class JsonLinesWriter(Writer):
             self._file.write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in batch]))
 
 
+class CsvStyle(msgspec.Struct, frozen=True):
+    """How CSV is written.
+
+    `decimal="comma"` writes fractions as 7,5, with semicolons between cells. `excel` is for a spreadsheet: a
+    byte order mark, and an apostrophe before texts that it would take for formulas, which is left out again
+    where such a file is read here.
+    """
+
+    decimal: Literal["point", "comma"] = "point"
+    excel: bool = False
+
+
 class CsvWriter(Writer):
     """Writer of CSV in UTF-8 with a header."""
 
-    def __init__(self, file: Sink, table: Table) -> None:
+    def __init__(self, file: Sink, table: Table, style: CsvStyle | None = None) -> None:
         self._file = file
+        style = style or CsvStyle()
+        self._has_commas = style.decimal == "comma"
+        self._escaped = FORMULA if style.excel else ESCAPED_FORMULA
         self._lines: list[str] = []
         lines: Any = SimpleNamespace(write=self._lines.append)
         # A text with \r or \n is only quoted if lines end in them.
-        self._csv = csv.writer(lines, lineterminator="\r\n")
+        self._csv = csv.writer(lines, lineterminator="\r\n", delimiter=";" if self._has_commas else ",")
+        #: Columns whose values are not written as they are.
+        self._others = [
+            n
+            for n, column in enumerate(table.columns)
+            if column.kind == "text" or (self._has_commas and column.kind == "float")
+        ]
+        if style.excel:
+            file.write(b"\xef\xbb\xbf")
         self.write([table.names])
+
+    def _cells(self, row: Row) -> list[Any]:
+        cells: list[Any] = [*row]
+        for n in self._others:
+            value = cells[n]
+            if isinstance(value, float):
+                cells[n] = str(value).replace(".", ",")
+            elif value and self._escaped.match(value):
+                # Also what looks as if it were escaped, so that what is read is what was written.
+                cells[n] = f"'{value}"
+        return cells
 
     def write(self, rows: Iterable[Row], /) -> None:
         for batch in _batches(rows):
-            self._csv.writerows(batch)
+            self._csv.writerows(map(self._cells, batch))
             self._file.write("".join([line[:-2] + "\n" for line in self._lines]).encode())
             self._lines.clear()
 
@@ -131,7 +175,12 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
 
 
 class XlsxWriter:
-    """Writer of one sheet with typed cells and a header that stays in view; needs the extra `xlsx`.
+    """Writer of one sheet with typed cells, and a header that stays in view and filters.
+
+    It needs the extra `xlsx`.
+
+    The title of the table is the name of the sheet, and stands above it in print. A row of its own would be
+    one of the table to whatever reads the file.
 
     Texts are never formulas or links. What no number or time of a workbook holds exactly is a text: large
     numbers, days before 1900-03-01, parts of a millisecond. Characters that XML does not allow are escaped,
@@ -146,13 +195,19 @@ class XlsxWriter:
         self._folder = TemporaryDirectory(prefix="slashtag-", ignore_cleanup_errors=True)
         options = {"constant_memory": True, "tmpdir": self._folder.name}
         self._book: Any = xlsxwriter.Workbook(file, options)
-        self._sheet = self._book.add_worksheet()
+        self._sheet = self._book.add_worksheet(_sheet_name(table.title))
+        self._sheet.set_header(
+            f"&L{table.title.replace('&', '&&')[:200]}&RPage &P of &N" if table.title else ""
+        )
         # Its own misses escapes that overlap, and then takes a text from <r> to </r> for markup.
         self._sheet._escape_control_characters = _escaped
         self._names = table.names
         self._rows = 0
         formats = {kind: self._book.add_format({"num_format": form}) for kind, form in _FORMATS.items()}
-        self._formats = [formats.get(column.kind) for column in table.columns]
+        formats["id"] = self._book.add_format({"num_format": "0"})
+        self._formats = [
+            formats.get("id" if column.name in _IDENTIFIERS else column.kind) for column in table.columns
+        ]
         for n, column in enumerate(table.columns):
             self._sheet.set_column(n, n, _WIDTHS.get(column.kind, 12))
         self._sheet.freeze_panes(1, 0)
@@ -181,6 +236,8 @@ class XlsxWriter:
     def close(self) -> None:
         """Complete the workbook and remove its temporary files."""
         try:
+            if self._names:
+                self._sheet.autofilter(0, 0, self._rows, len(self._names) - 1)
             self._book.close()
         except self._errors as error:
             raise ExportError(f"the workbook cannot be written: {error}") from None
@@ -198,6 +255,12 @@ def _is_inexact(value: Any) -> bool:
     if isinstance(value, date):
         return value < _FIRST_DAY
     return isinstance(value, int) and abs(value) >= EXACT
+
+
+def _sheet_name(title: str) -> str | None:
+    """Return the name of a sheet for a title; None for the default."""
+    name = _NOT_IN_SHEETS.sub(" ", title)[:_LONGEST_SHEET].strip(" '")
+    return None if name.lower() in ("", "history") else name
 
 
 def _escaped(text: str) -> str:
@@ -235,14 +298,17 @@ def _format_of(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def open_writer(format: str, file: Sink, table: Table) -> Writer:
-    """Begin to write a table to a binary file, in one of FORMATS."""
-    return _WRITERS[format](file, table)
+def open_writer(format: str, file: Sink, table: Table, csv: CsvStyle | None = None) -> Writer:
+    """Begin to write a table to a binary file, in one of FORMATS; `csv` says how CSV is written."""
+    options = {"style": csv} if format == ".csv" else {}
+    return _WRITERS[format](file, table, **options)
 
 
 @contextmanager
-def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, None, None]:
-    """Open a file for the rows of a table; the ending of its name is the format.
+def open_table(
+    path: str | os.PathLike[str], table: Table, csv: CsvStyle | None = None
+) -> Generator[Writer, None, None]:
+    """Open a file for the rows of a table; the ending of its name is the format, `csv` the style of CSV.
 
     It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
     InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do, and
@@ -250,7 +316,7 @@ def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, 
     """
     form = _format_of(path)
     # Closed after an error too: formats write their end now, or when they are dropped.
-    with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
+    with AtomicFile(path) as file, closing(open_writer(form, file, table, csv)) as writer:
         try:
             yield writer
         except UnicodeEncodeError:

@@ -27,7 +27,7 @@ from ...export import (
     export_urls,
 )
 from ...tables import Column, RowDifference, Table, Writer, compare_files
-from ..output import OutputOptions
+from ..output import COLUMNS, OutputOptions, columns_of
 from ..run import MAX_FAILURES, Run, command
 from ..selection import PeriodArguments, SelectionOptions, note_of_shared
 from ..stderr import Lines
@@ -65,6 +65,7 @@ async def clicks(
     dimensions: bool = _option(
         False, "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
     ),
+    columns: str | None = COLUMNS,
     max_failures: int = MAX_FAILURES,
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
@@ -80,6 +81,10 @@ async def clicks(
     if by == "tag":
         selection.require_tags(run)
 
+    more = columns_of(columns)
+    what = f"clicks {resolved.text}".removesuffix(", so far").replace(" to ", "..")
+    table = (dimensions_table if dimensions else clicks_table)(by, more, what)
+
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         selected = await selection.resolve(run, session, progress)
         return await export_clicks(
@@ -90,12 +95,12 @@ async def clicks(
             tags=selected.tags,
             by=by,
             dimensions=dimensions,
+            columns=more,
             timezone=selection.timezone,
             progress=progress,
             on_error=partial(run.note_failure, max_failures=max_failures),
         )
 
-    table = dimensions_table(by) if dimensions else clicks_table(by)
     await _export(output, run, table, "links" if by == "slashtag" else "tags", work)
     if not is_relative:
         run.say(f"days are those of {resolved.zone}")

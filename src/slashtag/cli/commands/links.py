@@ -1,20 +1,29 @@
 """`slashtag urls`: short URLs, listed and changed, one or many from a file."""
 
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 from os import environ
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 import typer
 from typer import Argument, Option
 
-from ... import AsyncSession, Change, DateRange, InvalidRequestError, ShortUrl
+from ... import AsyncSession, Change, DateRange, InvalidRequestError, Progress, ShortUrl
 from ..._internal import MAX_SLASHTAG, find_doubts, many, optional
-from ...bulk_update import COLUMNS, BulkUpdate, ChangesError, DoubtfulChangesError
+from ...bulk_update import (
+    COLUMNS,
+    BulkUpdate,
+    ChangesError,
+    Difference,
+    DoubtfulChangesError,
+    find_differences,
+)
 from ...export import NAMED_URLS, named_url_row, names_of_tags
 from ...tables import Column, Table
 from ..output import OutputOptions
@@ -22,9 +31,11 @@ from ..run import Run, command
 
 urls = typer.Typer()
 
-UPDATED = Table((Column("key"), Column("rows_updated", "int")))
-LEFT = Table((Column("line", "int"), Column("key"), Column("status"), Column("error")))
-DIFFERENCES = Table((Column("line", "int"), Column("key"), Column("member"), Column("now"), Column("new")))
+_LINK = Column("id", "int"), Column("slashtag")
+_CHANGE = *_LINK, Column("change"), Column("before"), Column("after")
+UPDATED = Table(_CHANGE)
+LEFT = Table((Column("line", "int"), *_LINK, Column("status"), Column("error")))
+DIFFERENCES = Table((Column("line", "int"), *_CHANGE))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Columns that are drawn, each from this width of the terminal on.
 WIDTHS = {
@@ -35,6 +46,12 @@ WIDTHS = {
     "tag_name": 120,
     "created_at": 80,
     "destination": 0,
+}
+#: The option that changes each member that a listing shows.
+_OPTIONS = {
+    "destination": "--destination",
+    "slashtag": "--new-slashtag",
+    "redirect_code": "--redirect-code",
 }
 _which = partial(Option, rich_help_panel="Which links")
 _bulk = partial(Option, rich_help_panel="Many links")
@@ -139,7 +156,9 @@ class MemberOptions:
     """Options of what is changed of one link; None stays as it is."""
 
     destination: str | None = Option(None, metavar="URL", help="Its new destination.")
-    slashtag: str | None = Option(None, metavar="TEXT", help="Its new slashtag.")
+    slashtag: str | None = Option(
+        None, "--new-slashtag", "--slashtag", metavar="TEXT", help="Its new slashtag."
+    )
     redirect_code: int | None = Option(
         None, metavar="CODE", help="Its new redirect code, such as 301 or 302."
     )
@@ -168,7 +187,7 @@ async def update_url(
 ) -> None:
     """Change one link, or with --from many. Only what is given is sent.
 
-    The service does not say whether it resets what is left out: give every member that must keep its value. A
+    The service does not say whether it resets what is left out: give what must keep its value. A
     file of changes is checked as a whole before anything is sent. Each change is made at most once; one whose
     answer was lost is reported as unknown. Run again, the command does only what is left.
     """
@@ -194,9 +213,51 @@ async def update_url(
     doubts = [] if yes else list(find_doubts(Change(link, **changes)))
     if doubts and not run.confirm(doubts):
         raise InvalidRequestError(f"{'; '.join(doubts)}; {_CONFIRM}")
+    change = Change(link, **changes)
     async with run.session() as session:
+        with run.bars() as start_bar:
+            find = partial(_present, key=link, progress=start_bar("reading", "links"))
+            same = await optional(session, "the link as it is", find) or []
+        if len(same) > 1:
+            told = ", ".join(f"{each.id} ({each.short_url})" for each in same)
+            raise InvalidRequestError(f"several links have the slashtag {key!r}; give the id of one: {told}")
+        now = same[0] if same else None
         rows = await session.urls.update(link, **changes)
-    output.print(UPDATED, [(key, rows)])
+    # Without the listing all is a difference, and nothing of what it was is known.
+    differences = list(find_differences(change, now or ShortUrl(id=0)))
+    named = _named(key, now)
+    output.print(
+        UPDATED,
+        [(*named, each.member, each.now if now else "?", each.new) for each in differences],
+    )
+    run.say(f"{many(rows, 'link')} changed{_sum(Counter(each.member for each in differences))}; {run.cost()}")
+    if now is not None:
+        run.say(_undo(now, differences))
+    if not rows:
+        run.warn("the service says that it changed no link: it may have refused it", "unchanged: ")
+
+
+async def _present(session: AsyncSession, *, key: str | int, progress: Progress) -> list[ShortUrl]:
+    """Return the links with a slashtag or an id as they are."""
+    links = await session.urls.list(progress=progress, anew=True).to_list()
+    return [link for link in links if key in (link.id, link.slashtag)]
+
+
+def _undo(link: ShortUrl, differences: Iterable[Difference]) -> str:
+    """Return the command that changes a link back, as far as a listing shows what it was."""
+    shown = {each.member: each.now for each in differences if each.now not in ("", "?")}
+    hidden = [each.member for each in differences if each.member not in shown]
+    options = [f"{_OPTIONS[name]} {quote(was)}" for name, was in shown.items()]
+    parts = [f"to undo it: slashtag urls update {link.id} {' '.join(options)}"] if options else []
+    parts += [f"what it had as {' and '.join(hidden)} is not known, and cannot be undone"] if hidden else []
+    return "; ".join(parts) or "the link was so before"
+
+
+def _sum(members: Mapping[str, int]) -> str:
+    """Return in words how many changes of each kind there are, after a semicolon; empty for none."""
+    names = {"redirect_code": "redirect code", "domain_id": "domain"}
+    kinds = [many(n, names.get(name, name)) for name, n in members.items()]
+    return f"; {', '.join(kinds)}" if kinds else ""
 
 
 def _password() -> str:
@@ -214,24 +275,35 @@ async def _show(
     with run.bars() as start_bar:
         bar = start_bar("reading", "links")
         preview = await BulkUpdate(session, source, repeat_lost=bulk.repeat_lost, progress=bar).preview()
-    rows = [(each.line, str(each.key), each.member, each.now, each.new) for each in preview.differences]
+    doubts = () if yes else preview.doubts
+    for doubt in doubts:
+        run.warn(str(doubt), "doubtful: ")
+    if doubts:
+        run.say(_CONFIRM)
+    rows = [
+        (each.line, *_named(each.key, preview.links.get(each.line)), each.member, each.now, each.new)
+        for each in preview.differences
+    ]
     output.print(DIFFERENCES, rows)
     run.say(
-        f"{many(preview.changed, 'row')} would change a link, {preview.unchanged:,} would change nothing, "
-        f"{preview.missing:,} name no link or several, {preview.skipped:,} were done before; nothing was sent"
+        f"{many(preview.changed, 'link')} would be changed, {preview.unchanged:,} would stay as they are, "
+        f"{preview.missing:,} name no link or several, {preview.skipped:,} were done before"
+        f"{_sum(preview.kinds)}; nothing was sent"
     )
     if preview.unknown:
         run.say(
             f"an earlier run sent {preview.unknown:,} of them without an answer; where a difference is "
             "listed, the change was not made, or was overwritten since"
         )
-    doubts = () if yes else preview.doubts
-    for doubt in doubts:
-        run.warn(str(doubt), "doubtful: ")
-    if doubts:
-        run.say(_CONFIRM)
     if preview.missing or (preview.unknown and not bulk.repeat_lost):
         run.mark_incomplete()
+
+
+def _named(key: str | int, link: ShortUrl | None = None) -> tuple[int | None, str | None]:
+    """Return the id and the slashtag of a link, or the one that was given."""
+    if link is not None:
+        return link.id, link.slashtag
+    return (key, None) if isinstance(key, int) else (None, key)
 
 
 async def _update(
@@ -252,12 +324,16 @@ async def _update(
         async with update:
             left = [outcome async for outcome in update if outcome.status != "done"]
     if left or output.form != "table":
-        output.print(LEFT, sorted((each.line, str(each.key), each.status, each.error) for each in left))
-    summary = update.summary
-    unchanged = f", {summary.unchanged:,} would change nothing" * bool(summary.unchanged)
+        rows = [
+            (each.line, *((each.id, each.slashtag) if each.id else _named(each.key)), each.status, each.error)
+            for each in sorted(left, key=lambda each: each.line)
+        ]
+        output.print(LEFT, rows)
+    summary, kinds = update.summary, _sum(update.kinds)
+    unchanged = f", {summary.unchanged:,} as they are" * bool(summary.unchanged)
     run.say(
-        f"{many(summary.done, 'row')} done, {summary.failed:,} failed, {summary.unknown:,} outcome unknown, "
-        f"{summary.skipped:,} done before{unchanged}; {run.cost()}; outcomes in {update.path}"
+        f"{many(summary.done, 'link')} changed, {summary.failed:,} failed, {summary.unknown:,} unknown, "
+        f"{summary.skipped:,} done before{unchanged}{kinds}; {run.cost()}; outcomes in {update.path}"
     )
     # Those that name no link, or several, fail again whenever they are sent.
     unnamed = sum(each.status == "failed" and each.id is None for each in left)

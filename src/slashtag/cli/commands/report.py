@@ -4,10 +4,10 @@ from pathlib import Path
 
 from typer import Option
 
-from ..._internal import many
+from ..._internal import PREVIOUS, many
 from ...report import Branding, build, check_path, write
 from ..run import Run, command
-from ..selection import PeriodArguments, SelectionOrAllOptions
+from ..selection import COMPARE, PeriodArguments, SelectionOrAllOptions
 
 
 @command
@@ -15,6 +15,7 @@ async def report(
     period: PeriodArguments,
     selection: SelectionOrAllOptions,
     run: Run,
+    compare: str | None = COMPARE,
     output: Path = Option(
         ..., "--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf."
     ),
@@ -26,15 +27,19 @@ async def report(
     ),
     title: str = Option("", metavar="TEXT", help="Title of the report.", show_default=False),
     logo: Path | None = Option(None, metavar="FILE", help="Logo: a PNG or JPEG file."),
-    accent: str = Option(Branding().accent, metavar="COLOUR", help="Colour of charts and bars."),
+    accent: str = Option(
+        Branding().accent,
+        metavar="COLOUR",
+        help="Colour of charts and bars: a name such as teal, or #0a7f5a.",
+    ),
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere, a picture or a PDF.
 
     Shows clicks by day, week or month, the links with the most clicks, tags, destinations, countries,
-    referrers, devices, browsers, platforms, and the change against the span before. By default it is about
-    all links.
+    referrers, devices, browsers, platforms, and the change against the span before, or against --compare. By
+    default it is about all links.
     """
-    span = period.resolve(selection.timezone).whole
+    span = period.resolve(selection.timezone, compare).whole
     branding = Branding(title=title, logo=logo.read_bytes() if logo else b"", accent=accent)
     check_path(output)
     async with run.session() as session:
@@ -46,6 +51,7 @@ async def report(
                 keys=selected.keys,
                 tags=selected.tags,
                 timezone=selection.timezone,
+                compare=compare or PREVIOUS,
                 top=top,
                 hours=hours,
                 branding=branding,

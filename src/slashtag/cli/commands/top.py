@@ -4,11 +4,12 @@ from typing import Any, Literal, NamedTuple, Self
 
 from typer import Option
 
-from ... import AsyncSession, DateRange, Progress
+from ... import AsyncSession, DateRange, InvalidRequestError, Progress
 from ..._internal import many, rank
 from ..._shared_slashtags import Bounds, ByTag, Links
+from ...export import LinkColumns, with_columns
 from ...tables import Column, Row, Table
-from ..output import OutputOptions, change, percent, told_change
+from ..output import COLUMNS, OutputOptions, change, columns_of, percent, told_change
 from ..run import Run, command
 from ..selection import (
     COMPARE,
@@ -30,7 +31,16 @@ AT_MOST = Column("clicks_at_most", "int"), Column("clicks_before_at_most", "int"
 TOP = Table((Column("slashtag"), *COUNTS, *AT_MOST))
 TOP_TAGS = Table((Column("tag"), *COUNTS))
 #: Columns that are drawn, each from this width of the terminal on.
-WIDTHS = {"slashtag": 0, "tag": 0, "clicks": 0, "percent": 0, "clicks_before": 80, "change_percent": 60}
+WIDTHS = {
+    "slashtag": 0,
+    "tag": 0,
+    "short_url": 0,
+    "destination": 0,
+    "clicks": 0,
+    "percent": 0,
+    "clicks_before": 80,
+    "change_percent": 60,
+}
 Spans = tuple[DateRange, DateRange]
 
 
@@ -46,6 +56,7 @@ async def top(
     ),
     limit: int = Option(20, min=1, metavar="N", help="The most links, or tags, to show."),
     compare: str | None = COMPARE,
+    columns: str | None = COLUMNS,
 ) -> None:
     """Show the links or tags with most clicks: their share of all clicks, and how these changed.
 
@@ -59,8 +70,12 @@ async def top(
     """
     timezone = selection.timezone
     of_tags, rank_by = by.startswith("tag"), by.removeprefix("tag").strip("-") or "clicks"
+    names = columns_of(columns)
+    with_columns(TOP, names)  # refuses other columns
     if of_tags:
         selection.require_tags()
+        if names:
+            raise InvalidRequestError("--columns goes with links, not with tags")
     resolved = PeriodArguments(period.start or "30d", period.end).resolve(timezone, compare)
     last: list[Ranked] = []
     async with run.session() as session:
@@ -81,6 +96,7 @@ async def top(
                 total, found = await _count_links(
                     session, links, selected.tags, spans, timezone, limit, rank_by, progress
                 )
+            more = await LinkColumns.read(session, names, links.by_slashtag)
     ranked = sorted(
         (each for each in found if each.may_be_ranked(rank_by)),
         key=lambda each: each.rank(rank_by),
@@ -88,10 +104,14 @@ async def top(
     )
     shown = [*ranked[:limit], *last]
     is_shared = any(each.is_shared for each in shown)
-    table = TOP_TAGS if of_tags else TOP
+    title = f"top {resolved.text.replace(' to ', '..')}"
+    table = with_columns(Table((TOP_TAGS if of_tags else TOP).columns, title), names)
     widths = WIDTHS | ({"clicks_at_most": 0} if is_shared else {})
     is_drawn = output.form == "table"
-    rows = [each.row(total, is_drawn=is_drawn)[: len(table.columns)] for each in shown]
+    rows: list[Row] = []
+    for each in shown:
+        name, *counts = each.row(total, is_drawn=is_drawn)
+        rows.append((name, *more.cells(each.name), *counts)[: len(table.columns)])
     output.print(table, rows, {name: widths[name] for name in table.names if name in widths})
     if of_tags and (left := [each for each in found if each not in shown and each.clicks.least]):
         clicks = sum(each.clicks.least for each in left)

@@ -1,0 +1,65 @@
+"""Values of changes that are more likely mistakes than meant, and have to be confirmed.
+
+what a change alters      doubtful
+a destination             a scheme that no browser knows; characters that no browser sends as they are
+a slashtag                a slash; such characters
+several destinations      a word that one or two have, and that differs by a character or two from the word
+                          in its place in the rows around, which at least twice as many have
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from .. import Change
+from .._internal import find_doubts
+from ._changes import Problem
+from ._plan import PlannedRow
+
+#: A shorter word is often another one: men and women, de and en.
+SHORTEST = 4
+#: So many rows may have the same typo, and so many characters of a word.
+MOST_ROWS, MOST_TYPOS = 2, 2
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def doubts(rows: Sequence[PlannedRow]) -> list[Problem]:
+    """Return what rows alter that is doubtful, in the order of their lines."""
+    found: list[Problem] = []
+    destinations: list[tuple[int, str]] = []
+    for row in rows:
+        altered = {each.member for each in row.differences}
+        given = {name: getattr(row.change, name) for name in ("destination", "slashtag") if name in altered}
+        found += [Problem(row.sent.line, text) for text in find_doubts(Change(row.change.key, **given))]
+        if "destination" in given:
+            destinations.append((row.sent.line, given["destination"]))
+    lines = {problem.line for problem in found}
+    return sorted([*found, *(each for each in typos(destinations) if each.line not in lines)])
+
+
+def typos(destinations: Sequence[tuple[int, str]]) -> Iterator[Problem]:
+    """Yield the destinations, each with its line, of which a word looks like a typo of that around it."""
+    words = [_WORD.findall(destination.lower()) for _, destination in destinations]
+    count = Counter((at, word) for each in words for at, word in enumerate(each))
+    for n, (line, destination) in enumerate(destinations):
+        around = [*reversed(words[max(0, n - MOST_ROWS) : n]), *words[n + 1 : n + 1 + MOST_ROWS]]
+        for at, word in enumerate(words[n]):
+            if count[at, word] > MOST_ROWS:
+                continue
+            others = [
+                each[at] for each in around if len(each) > at and 2 * count[at, word] <= count[at, each[at]]
+            ]
+            if other := next((other for other in others if _are_alike(word, other)), None):
+                yield Problem(line, f"{word!r} is {other!r} in the rows around it: {destination!r}")
+                break
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Return whether words differ by a character or two."""
+    if one == other or min(len(one), len(other)) < SHORTEST or abs(len(one) - len(other)) > MOST_TYPOS:
+        return False
+    same = sum(
+        block.size for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    )
+    return max(len(one), len(other)) - same <= MOST_TYPOS

@@ -1,0 +1,89 @@
+"""What is doubtful of changes: characters that no browser sends, and typos among neighbouring rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import AsyncSession
+from slashtag.bulk_update import BulkUpdate
+from slashtag.bulk_update._doubts import typos
+from slashtag.sandbox import Sandbox
+
+ACCOUNT = {"urls": 0, "clicks": 0}
+SHOP = "https://shop.example/landing/{}?utm_campaign=spring"
+WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12)
+
+
+def lines_of(destinations: list[str]) -> list[int]:
+    return [problem.line for problem in typos(list(enumerate(destinations, 2)))]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "lines"),
+    [
+        ({3: "shop.exmaple"}, [5]),
+        ({3: "shop.exmaple", 4: "shop.exmaple"}, [5, 6]),  # as filled down in a spreadsheet
+        ({0: "shp.example"}, []),  # of three letters, which may be another word
+        ({0: "shopp.example", 9: "shop.exampl"}, [2, 11]),
+        (dict.fromkeys(range(0, 10, 2), "shop.examples"), []),  # half of them
+        ({3: "blog.another"}, []),
+    ],
+)
+def test_a_word_that_differs_from_that_of_its_neighbours_is_doubtful(
+    wrong: dict[int, str], lines: list[int]
+) -> None:
+    rows = [SHOP.format(n).replace("shop.example", wrong.get(n, "shop.example")) for n in range(10)]
+    assert lines_of(rows) == lines
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [SHOP.format(n) for n in range(30)],
+        [f"https://shop.example/{word}" for word in ("men", "women", "de", "en", "a", "b")],
+        [f"https://shop.example/{word}" for word in ("spring", "string")],
+        [],
+        ["mailto:shop@shop.example"],
+    ],
+)
+def test_other_destinations_are_not(rows: list[str]) -> None:
+    assert lines_of(rows) == []
+
+
+@given(WORDS, st.integers(0, 29), st.data())
+def test_one_typo_in_any_row_is_found_and_no_other_row(word: str, row: int, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(word) - 1))
+    mistyped = data.draw(
+        st.sampled_from([word[:at] + word[at] + word[at:], word[:at] + "x" + word[at + 1 :], word + "x"])
+    )
+    rows = [f"https://{word}.example/{n}" for n in range(30)]
+    rows[row] = rows[row].replace(word, mistyped)
+    assert lines_of(rows) == ([row + 2] if mistyped != word else [])
+
+
+DOUBTFUL = [
+    "https://shop.example/\u200b",
+    "https://shop.example/\u00ad",
+    'https://shop.example/"',
+    "https://shop.example/{campaign}",
+    "https://shop.example\\sale",
+    "https://shop.example/100%",
+    "https://shop.example/%zz",
+]
+FINE = ["https://shop.example/ü?q=%20&a=1,2#x", "https://shop.example/夏", "https://shop.example/👨\u200d👩"]
+
+
+@pytest.mark.parametrize("destination", [*DOUBTFUL, *FINE])
+async def test_characters_that_no_browser_sends_are_doubtful(
+    session: AsyncSession, box: Sandbox, tmp_path: Path, destination: str
+) -> None:
+    box.add_url("odd")
+    path = tmp_path / "changes.jsonl"
+    path.write_text(json.dumps({"slashtag": "odd", "destination": destination}))
+    preview = await BulkUpdate(session, path).preview()
+    assert [doubt.line for doubt in preview.doubts] == ([2] if destination in DOUBTFUL else [])
