@@ -22,7 +22,7 @@ from slashtag.cli import main
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
 
-VARIABLES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "FORCE_COLOR", "TTY_COMPATIBLE")
+VARIABLES = ("SLASHTAG_PROFILE", "SLASHTAG_TIMEZONE", "FORCE_COLOR", "TTY_COMPATIBLE")
 APIKEY = "key-of-the-tests-0123456"
 APISECRET = "secret-of-tests-7"
 

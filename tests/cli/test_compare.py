@@ -233,6 +233,25 @@ def test_what_cannot_be_requested_is_told_beside_tags(cli: Cli, own: Sandbox) ->
         assert (ran.code, "left out: " in ran.err) == (3, True)
 
 
+@pytest.mark.parametrize("day", ["2024-03-31", "2024-10-27"])
+def test_hours_are_compared_by_local_time_and_the_rest_is_told(cli: Cli, own: Sandbox, day: str) -> None:
+    link = own.add_url("spring")
+    before = str(date.fromisoformat(day) - timedelta(7))
+    for hour in range(5):
+        for at in (day, before):
+            own.add_click(link, f"{at}T0{hour}:30:00", times=hour + 1)
+    options = ("--by", "hour", "--timezone", "Europe/Berlin")
+    ran = cli("stats", day, "--compare", before, *options)
+    local = {row["hour"][11:16]: row["clicks"] for row in objects(cli("stats", before, *options).out)}
+    rows = objects(ran.out)
+    assert len(rows) == (23 if "03" in day else 25)
+    shown = [row["clicks_before"] for row in rows if row["clicks_before"] is not None]
+    times = {row["hour"][11:16] for row in rows}
+    assert shown == [n for hour, n in local.items() if hour in times]
+    lost = sum(local.values()) - sum(shown)
+    assert (f"{lost} click" in ran.err) == bool(lost) == ("03" in day)
+
+
 def test_a_label_that_is_gone_has_a_row(cli: Cli, own: Sandbox) -> None:
     link = own.add_url("spring")
     own.add_click(link, "2024-05-05T12:00:00", times=3, country="FR")

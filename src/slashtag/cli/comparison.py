@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from .. import CountryGeo, DateRange, PeriodStats, Query, RangeStats, Statistics, Year
-from .._internal import days, days_apart
+from .._internal import days, days_apart, many
 from .output import MOST_DAYS, labels
 from .selection import ResolvedPeriod
 
@@ -30,6 +30,8 @@ class Comparison:
         self.text = resolved.text_before
         self._span, self._earlier = _dates(resolved.so_far), _dates(resolved.before)
         self._is_year = isinstance(query, Year)
+        #: Clicks of days or hours that none is compared with, as far as clicks were asked for.
+        self._unmatched = 0
         #: Whether whole days are counted, also the one that is not over.
         self._has_today = isinstance(query, CountryGeo) and resolved.so_far != resolved.whole
         self._apart = timedelta(days_apart(*_dates(resolved.whole), *self._earlier))
@@ -48,6 +50,8 @@ class Comparison:
                 f"days are compared with those {self._apart.days} days earlier, which are the same weekdays"
             )
             yield f"{text}; what then lies outside the other span is left empty"
+        if self._unmatched:
+            yield f"{many(self._unmatched, 'click')} before are on days or hours that none is compared with"
 
     @property
     def _uncounted(self) -> list[str]:
@@ -68,7 +72,15 @@ class Comparison:
             earlier = dict(local)
         if dimension not in ("day", "hour", "week", "month"):
             return {label: earlier.get(label, 0) for label in dict.fromkeys((*counts, *earlier))}
-        return {label: self._at_time(dimension, label, earlier) for label in counts}
+        found: dict[str, int | None] = {}
+        times = set[str]()
+        for label in counts:
+            # The second of two hours of the same local time has none.
+            is_first = label[:16] not in times
+            found[label] = self._at_time(dimension, label, earlier) if is_first else None
+            times.add(label[:16])
+        self._unmatched = sum(earlier.values()) - sum(filter(None, found.values()))
+        return found
 
     def _at_time(self, dimension: str, label: str, earlier: Mapping[str, int]) -> int | None:
         """Return the clicks of the time that a day, hour, week or month is compared with."""
