@@ -38,6 +38,8 @@ from ._source import _bind, slashtag_source
 T = TypeVar("T")
 #: Answers may be dated so many seconds before the listing: clocks of backends differ.
 _CLOCKS_DIFFER = 300.0
+#: A page is listed ahead for each so many links.
+_LINKS_A_PAGE_AHEAD = 5_000
 #: A repair may uncover differences that others cancelled: so many are made at most.
 _REPAIRS = 3
 #: What a file does not say, as options and as members of the metadata of Parquet.
@@ -243,7 +245,9 @@ class _Run:
         """Return the result of an audit."""
         subject = self._subject
         first, last = subject.first, subject.last
-        self._links = await Links.read(session, keys=session.urls.list(anew=True))
+        # Pages behind the last one are asked for where many are asked for ahead.
+        ahead = max(1, len(subject.series or ()) // _LINKS_A_PAGE_AHEAD)
+        self._links = await Links.read(session, keys=session.urls.list(anew=True, prefetch=ahead))
         listed = self._links.by_slashtag
         result = Audit(first=first, last=last, timezone=subject.timezone, links=len(listed))
         if first > last:
