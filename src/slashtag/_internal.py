@@ -30,7 +30,6 @@ from ._core.paging import Paging
 from ._core.windows import DAY as DAY
 from ._core.windows import last_day as last_day
 from ._core.windows import windows
-from ._credentials import parse_base_url as parse_base_url
 from ._credentials import strip_invisible as strip_invisible
 from ._errors import SlashtagError, TransportError
 from ._fanout import WorkerPool as WorkerPool

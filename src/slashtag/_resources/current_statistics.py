@@ -46,10 +46,10 @@ class CurrentStatistics(Struct, frozen=True):
         """
         stats = self.stats
         fetcher = stats._fetcher()
-        running_sum = query.running_sum(query.span(zone))
-        for time_slice in query.time_slices(zone, datetime.now(UTC), stats._range_end):
+        running_sum = query._running_sum(query.span(zone))
+        for time_slice in query._time_slices(zone, datetime.now(UTC), stats._range_end):
             call = replace(
-                query.call(selector, time_slice),
+                query._call(selector, time_slice),
                 freshness="new connection" if new_connection else "no cache",
                 replayable=False,
                 period_end=self.not_before,

@@ -7,7 +7,6 @@ from copy import deepcopy
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from importlib.util import find_spec
-from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -175,7 +174,7 @@ def audit_file(
     if missing := [f"--{name}" for name, value in told.items() if not value]:
         raise InvalidRequestError(f"{path} does not say its zone and days: give {', '.join(missing)}")
     zone = str(told["timezone"])
-    first, last = DateRange(told["since"], told["until"]).bounds
+    first, last = DateRange(str(told["since"]), str(told["until"])).bounds
     yesterday = datetime.now(parse_zone(zone)).date() - DAY
     if first > yesterday:
         raise InvalidRequestError(f"{first} is not over: no day of {path} can be audited")
@@ -253,7 +252,7 @@ class _Run:
         if first > last:
             return result
         oldest = session.metrics.oldest_answer
-        self._source = CurrentStatistics(session.stats, 0.0 if oldest == inf else oldest - _CLOCKS_DIFFER)
+        self._source = CurrentStatistics(session.stats, 0.0 if oldest is None else oldest - _CLOCKS_DIFFER)
         asked: dict[str, Sequence[ShortUrl]] = {**listed}
         renamed, moved = dict[str, str](), list[str]()
         if subject.series is not None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from .. import AsyncSession, Call, Failure, Metrics, UnexpectedResponseError
+from .. import AsyncSession, Failure, Metrics, UnexpectedResponseError
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Monitor:
         error = UnexpectedResponseError(text, status=200, repeatable=False)
         if self.on_error is None:
             raise error
-        self.on_error(Failure(Call(method="GET", path="stats", returns=object, label=label), error))
+        self.on_error(Failure(label, error))
 
 
 class Series(Struct, frozen=True, omit_defaults=True):
