@@ -139,7 +139,7 @@ _PUBLIC = _original(aiohttp.ClientSession.__dict__.get("request"))
 def obstacle(http: aiohttp.ClientSession) -> str:
     """Return why requests have to go through this session; empty if they need not."""
     if not TESTED:
-        return f"aiohttp {aiohttp.__version__} is not of the series that was tested, {SERIES}x"
+        return f"aiohttp {aiohttp.__version__} differs from the tested series {SERIES}x"
     kind = type(http)
     if getattr(kind, "_request", None) is not _PRIVATE or kind.request is not _PUBLIC:
         return "ClientSession is patched, as by a mock or an instrumentation"
