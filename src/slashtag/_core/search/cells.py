@@ -91,7 +91,7 @@ class Cell:
 
     def is_exact(self, bounds: Bounds) -> bool:
         """Return whether all counts are known."""
-        return bounds.is_exact(self.numbers.values())
+        return all(bounds.low[number] == bounds.high[number] for number in self.numbers.values())
 
     def profile(self, bounds: Bounds) -> Profile:
         """Return how much is open of each label, by dimension."""

@@ -278,13 +278,12 @@ class Search:
         Each question is led by a first half that led none before, so there are never more than halving asks.
         Cells that were asked and are still open ride along: in new company they make the old answers clear.
         """
-        doubted, self._doubted = [root for root in self._doubted if root in self._roots], []
-        asked = [Question([half]) for root in doubted for half in root.halves]
-        leading = {cell for question in asked for cell in question.cells}
+        doubted, self._doubted = self._doubted, []
+        asked = [Question([half]) for root in doubted if root in self._roots for half in root.halves]
         fresh: list[Cell] = []
         repeats: list[Cell] = []
         for cell in sorted(self._open, key=lambda cell: -len(cell.keys)):
-            if cell.is_first and cell not in leading and not cell.is_exact(self._bounds):
+            if cell.is_first and cell.root not in doubted and not cell.is_exact(self._bounds):
                 (repeats if cell.questions else fresh).append(cell)
         packed: list[Question] = []
         self._place(fresh, packed, DOUBT)
