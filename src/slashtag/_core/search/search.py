@@ -202,6 +202,7 @@ class Search:
             for cell in fact.cells
             if cell.root in self._roots
         ]
+        # Ever more at once: few questions if one of the last has changed, else few rounds.
         suspects, size, has_changed = list(dict.fromkeys(alone + beside)), len(alone), not alone
         while suspects and not has_changed:
             questions = [Question([root], "new connection") for root in suspects[:size]]
@@ -355,7 +356,7 @@ class Search:
         # Cells without counts, too: in other questions they may have hidden an error; or there was no other.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(high)]
         if not self._facts:
-            empty = sorted(self._empty, key=lambda cell: len(cell.keys))[-1:]
+            empty = sorted(self._empty, key=lambda cell: -len(cell.keys))[:1]
         sets = [*groups.values(), *([empty] if is_few else ())]
         questions: list[Question] = []
         for cells in dict.fromkeys(map(tuple, sets)):
