@@ -389,7 +389,7 @@ def test_one_odd_answer_never_has_all_keys_asked_alone_and_hardly_ever_passes(ki
     assert wrong <= 2
 
 
-@pytest.mark.parametrize("count", [8, 13, 16])
+@pytest.mark.parametrize("count", [13, 16, 40])
 def test_an_empty_answer_is_found_although_no_other_batch_has_clicks(count: int) -> None:
     table, asked = table_of([(2, (0,)), (5, (1,))]), 0
 

@@ -353,9 +353,9 @@ class Search:
                 for n in range(CHECKS):
                     if code >> n & 1:
                         groups.setdefault((n, root.dimensions), []).append(cell)
-        # Cells without counts, too: in other questions they may have hidden an error; or there was no other.
+        # Cells without counts, too, as they may have hidden an error; one of several, if there was no question.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(high)]
-        if not self._facts:
+        if not self._facts and len(self._empty) > 1:
             empty = sorted(self._empty, key=lambda cell: -len(cell.keys))[:1]
         sets = [*groups.values(), *([empty] if is_few else ())]
         questions: list[Question] = []
