@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Literal
 
 from ..._summed_statistics import add_counts
@@ -234,3 +235,8 @@ def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
             used.update(cell.questions)
             found.append(cell)
     return found
+
+
+def digest(*values: object) -> bytes:
+    """Return what orders values as if by chance, but the same in each process."""
+    return sha256(repr(values).encode()).digest()

@@ -25,7 +25,6 @@ A cell without clicks is asked again where a question has room. What is asked de
 answers alone, so that a second run can replay a journal.
 """
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -33,7 +32,7 @@ from functools import partial
 from ..batches import halves
 from ..look_alikes import folded
 from .bounds import Bounds
-from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, is_sound, strangers
+from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, digest, is_sound, strangers
 
 #: Most ways to confuse clicks between the cells of a request; between cells asked before, in a small round.
 DOUBT, REPEAT_DOUBT = 6.0, 1.0
@@ -41,7 +40,6 @@ DOUBT, REPEAT_DOUBT = 6.0, 1.0
 FEW_REQUESTS = 4
 #: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
 CHECKS = 8
-CODES = range(1, 2**CHECKS)
 #: A batch with so many clicks a unit, or more, is asked unit by unit: no request can tell two of them apart.
 #: That takes fewer requests already from this share of the keys on that are in batches with clicks.
 DENSE, DENSE_SHARE = 20, 1 / 16
@@ -348,12 +346,12 @@ class Search:
         groups: dict[tuple[int, frozenset[str]], list[Cell]] = {}
         for root, units in units_of.items():
             # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
-            codes = single if is_few else random.Random(root.keys[0]).sample(CODES, len(CODES))
+            codes = single if is_few else sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
             for cell, code in zip(units, codes, strict=False):
                 for n in range(CHECKS):
                     if code >> n & 1:
                         groups.setdefault((n, root.dimensions), []).append(cell)
-        # Cells without counts, too, as they may have hidden an error; one of several, if there was no question.
+        # Cells without counts, too: they may have hidden an error; of several, if there was no question, one.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(high)]
         if not self._facts and len(self._empty) > 1:
             empty = sorted(self._empty, key=lambda cell: -len(cell.keys))[:1]
