@@ -139,6 +139,7 @@ class AsyncSession:
         self._closing = asyncio.Lock()
         #: Whether to begin at the rate that the last run learnt, and to keep what this one learns.
         self._keeps_rate = rate is None and journal is not None
+        self._kept_rate = 0.0
         self._journal: Journal | None = None
         if journal is not None:
             # Imported here: most sessions have no journal and do not need sqlite3.
@@ -298,14 +299,18 @@ class AsyncSession:
         """Begin at the rate that the last run of the account learnt, if it is known."""
         rate = await in_thread(partial(learned_rate.load, *self._account))
         if rate is not None:
-            log.info("begins near the %.3g requests/s that the last run learnt", rate)
-            self._sender.admission.throttle.resume(rate)
+            self._kept_rate = rate
+            log.info("begins a little below the %.3g requests/s that the last run learnt", rate)
+            self._sender.admission.throttle.resume(learned_rate.CAUTION * rate)
 
     async def _keep_rate(self) -> None:
         """Keep the rate that was learnt, once."""
         self._keeps_rate = False
         rate = self._sender.admission.throttle.learned_rate
         if rate is not None:
+            if not self._sender.metrics.throttled:
+                # Nothing has shown a lower limit: without this it would sink from run to run.
+                rate = max(rate, self._kept_rate)
             await in_thread(partial(learned_rate.save, *self._account, rate))
 
     async def __aenter__(self) -> Self:

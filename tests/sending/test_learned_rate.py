@@ -115,6 +115,16 @@ async def test_a_second_run_begins_at_the_rate_of_the_first(state: Path, tmp_pat
         assert again <= first / 2
 
 
+async def test_a_kept_rate_does_not_sink_from_run_to_run(state: Path, tmp_path: Path) -> None:
+    async with Sandbox(urls=3) as box:
+        account = f"{box.base_url.rstrip('/')}/api/v1/", box.apikey
+        learned_rate.save(*account, 500.0)
+        for n in range(3):
+            met, learnt = await throttled(connect(box, journal=tmp_path / f"{n}.journal"), 3)
+            assert (met, learnt) == (0, pytest.approx(500 * learned_rate.CAUTION))
+        assert learned_rate.load(*account) == 500.0
+
+
 async def test_a_given_rate_is_neither_replaced_nor_kept(state: Path, tmp_path: Path) -> None:
     async with Sandbox(urls=3) as box:
         _, rate = await throttled(connect(box, rate=30, journal=tmp_path / "job.journal"), 3)

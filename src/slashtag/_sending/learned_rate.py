@@ -17,6 +17,7 @@ from time import time
 import msgspec
 from msgspec import Struct
 
+CAUTION = 0.8  # share of a kept rate to begin at: a short run measures the burst of a bucket, too
 MAX_AGE = 86_400.0  # seconds after which a rate is out of date
 ROUNDS = 5_000  # of the hash, 2 ms: an apikey is not guessed from it
 

@@ -67,13 +67,3 @@ def test_the_order_of_equations_does_not_matter(
         return bounds.low, bounds.high
 
     assert tightened(true) == tightened(list(reversed(true)))
-
-
-def test_a_number_whose_bounds_meet_is_exact() -> None:
-    bounds = Bounds()
-    first, second = bounds.number(0, 5), bounds.number(0, 5)
-    assert not bounds.is_exact([first, second])
-    assert bounds.accepts(lambda: bounds.equate([first, second], (), 10))
-    assert bounds.is_exact([first, second])
-    assert not bounds.accepts(lambda: bounds.equate([first], (), 4))
-    assert (bounds.low, bounds.high) == ([5, 5], [5, 5])

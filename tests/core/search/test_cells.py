@@ -89,16 +89,6 @@ def test_a_question_has_room_for_a_hundred_keys_of_like_batches_none_twice() -> 
     assert question.keys[-60:] == first.keys
 
 
-def test_only_the_first_request_for_a_batch_may_be_answered_by_a_cache() -> None:
-    bounds, cell = Bounds(), batch("a", 4, ANSWER)
-    cell.know(bounds)
-    cell.halve(bounds)
-    assert Question([cell]).freshness == "any"
-    assert Question([cell.halves[0]]).freshness == "no cache"
-    assert Question([cell], is_repeated=True).freshness == "new connection"
-    assert Question([Cell(cell.units, faults=1)]).freshness == "new connection"
-
-
 labels = st.dictionaries(st.sampled_from([MOBILE, DESKTOP]), st.integers(1, 4))
 profiles = st.builds(lambda device, us: {"device": device, "country": {US: us}}, labels, st.integers(1, 4))
 

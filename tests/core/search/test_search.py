@@ -389,6 +389,35 @@ def test_one_odd_answer_never_has_all_keys_asked_alone_and_hardly_ever_passes(ki
     assert wrong <= 2
 
 
+@pytest.mark.parametrize("count", [13, 16, 40])
+def test_an_empty_answer_is_found_although_no_other_batch_has_clicks(count: int) -> None:
+    table, asked = table_of([(2, (0,)), (5, (1,))]), 0
+
+    def service(keys: tuple[str, ...], _: bool) -> Answer:
+        nonlocal asked
+        asked += 1
+        return together(table, keys) if asked > 1 else {}
+
+    assert Run(count, service).results == table
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_odd_answer_takes_few_requests_of_many_batches(seed: int) -> None:
+    chances = random.Random(seed)
+    table = table_of((chances.randrange(160), chances.choices("uvwxyz", k=3)) for _ in range(80))
+    quiet = Run(160, lambda keys, _: together(table, keys))
+    moment, asked = chances.randrange(25, quiet.requests), 0
+
+    def service(keys: tuple[str, ...], _: bool) -> Answer:
+        nonlocal asked
+        asked += 1
+        return {} if asked == moment else together(table, keys)
+
+    run = Run(160, service)
+    assert run.results == table
+    assert run.requests <= quiet.requests + 4 * len(batches_of(names(160)))
+
+
 def test_no_two_keys_of_a_batch_are_in_the_same_checks() -> None:
     # The last round asks all keys with clicks in sets.
     table = table_of((n, (n % 3, n % 2)) for n in range(40))

@@ -19,6 +19,7 @@ Unit = tuple[str, ...]
 #: A dimension and a label of it.
 Label = tuple[str, object]
 Answer = Mapping[Label, int]
+Freshness = Literal["any", "no cache", "new connection"]
 TOTAL: Label = ("", "")
 #: Open counts by dimension and label.
 Profile = dict[str, dict[Label, int]]
@@ -27,7 +28,7 @@ Profile = dict[str, dict[Label, int]]
 class Cell:
     """Consecutive units of a batch: all of them (a root), or half of another cell."""
 
-    def __init__(self, units: Sequence[Unit], parent: Cell | None = None, faults: int = 0) -> None:
+    def __init__(self, units: Sequence[Unit], parent: Cell | None = None) -> None:
         self.units = units
         self.keys = tuple(key for unit in units for key in unit)
         self.root: Cell = parent.root if parent else self
@@ -43,10 +44,9 @@ class Cell:
         # Of roots only: its answer, with the dimensions of that.
         self.answer: Answer | None = None
         self.dimensions: frozenset[str] = frozenset()
-        #: How often it has changed, or it or what it is part of was at fault.
-        self.faults = faults
-        #: Whether it was asked again, to see whether it has changed, and had not.
-        self.is_asked_again = False
+        #: How often it has changed, and whether it began anew, as answers contradicted it.
+        self.changes = 0
+        self.is_anew = False
 
     def take(self, answer: Answer | None) -> bool:
         """Take an answer for a root; return False if it is of no use."""
@@ -92,7 +92,7 @@ class Cell:
 
     def is_exact(self, bounds: Bounds) -> bool:
         """Return whether all counts are known."""
-        return bounds.is_exact(self.numbers.values())
+        return all(bounds.low[number] == bounds.high[number] for number in self.numbers.values())
 
     def profile(self, bounds: Bounds) -> Profile:
         """Return how much is open of each label, by dimension."""
@@ -117,21 +117,16 @@ class Cell:
 class Question:
     """What some cells have together; set `answer`, None if there is none."""
 
-    def __init__(self, cells: Iterable[Cell], *, is_repeated: bool = False) -> None:
+    def __init__(self, cells: Iterable[Cell], freshness: Freshness = "no cache") -> None:
         self.cells = list(cells)
         self._taken = {key for cell in self.cells for key in cell.keys}
         self.profile: Profile = {}
         self.answer: Answer | None = None
         #: By how much the counts of a batch have changed since the answer, at most.
         self.changes: list[Answer] = []
-        root = self.cells[0].root
-        self.dimensions = root.dimensions
+        self.dimensions = self.cells[0].root.dimensions
         #: The first answer for a batch may come from a cache; what is compared with it must not.
-        self.freshness: Literal["any", "no cache", "new connection"] = "no cache"
-        if is_repeated or root.faults:
-            self.freshness = "new connection"
-        elif root is self.cells[0]:
-            self.freshness = "any"
+        self.freshness = freshness
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -156,6 +151,14 @@ class Question:
             mine = self.profile.setdefault(dimension, {})
             for label, count in counts.items():
                 mine[label] = mine.get(label, 0) + count
+
+    def parts(self, doubts: Mapping[Cell, int]) -> list[Question]:
+        """Return questions for the cells most in doubt and for the others, or else for two halves."""
+        most = max(doubts[cell] for cell in self.cells)
+        likely = [cell for cell in self.cells if doubts[cell] == most]
+        others = [cell for cell in self.cells if doubts[cell] < most]
+        parts = (likely, others) if others else halves(likely)
+        return [Question(part, "new connection") for part in parts if part]
 
     def state(self, bounds: Bounds) -> None:
         """State that the counts of the cells add up to the answer, or to part of what has changed since."""
@@ -223,7 +226,7 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
     return swaps + alike
 
 
-def apart(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
+def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
     """Return cells of which no two were in one question, those that may have most counts first."""
     found: list[Cell] = []
     used: set[Question] = set()
