@@ -188,7 +188,7 @@ def test_renamed_deleted_and_new_links_are_no_faults(box: Sandbox, clock: Clock,
     duck.load(box)
     assert audited(duck, box).is_proved
     # A slashtag that another link shares now has other clicks than its rows.
-    box.store.write("UPDATE link SET slashtag = ?, domain_id = 9 WHERE slashtag = ?", (clicked, "new"))
+    box.store.write("UPDATE link SET slashtag = ?, domain_id = 3 WHERE slashtag = ?", (clicked, "new"))
     assert [each.slashtags for each in audited(duck, box).unproved] == [(clicked,)]
 
 

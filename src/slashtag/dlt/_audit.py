@@ -107,7 +107,7 @@ def audit(
 
     Raises ConfigurationError before anything is requested if the warehouse holds another account; ExportError
     if it holds no load, if a load is under way, or has changed it meanwhile; errors of requests that all
-    others would have too. Others are passed to `monitor.on_error`, and their links are `unproved`. See
+    others would have too. Links of requests that fail otherwise are `unproved`. See
     docs/service.md, Statistics for all time; Statistics for a date or date range.
     """
     monitor = monitor or Monitor()

@@ -22,7 +22,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from .. import AllTime, DateRange, Failure, PeriodStats, RangeStats, ShortUrl, SlashtagError
+from .. import AllTime, DateRange, PeriodStats, RangeStats, ShortUrl, SlashtagError
 from .._internal import (
     CurrentStatistics,
     Selector,
@@ -86,7 +86,7 @@ class Comparison:
     `links` has what is asked about, by slashtag, and `held_as` the slashtag that its rows have, where it is
     another one. Those in `has_rows` should have a row for each day. `loaded` is the last day that rows may
     have, which was not over; slashtags with the same hits as then are `unclicked`. `differences` and
-    `unproved` are the result.
+    `unproved` are the result. Requests that fail leave their links unproved, unless it `raises`.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class Comparison:
         unclicked: Collection[str] = (),
         by_day: bool = False,
         progress: Callable[[int, int | None], object] | None = None,
-        on_error: Callable[[Failure], object] | None = None,
+        raises: bool = False,
     ) -> None:
         self._source, self._held, self._links, self._zone = source, held, links, zone
         self._held_as, self._unclicked = held_as or {}, unclicked
         self._has_rows = has_rows
-        self._progress, self._on_error = progress, on_error
+        self._progress, self._raises = progress, raises
         self.differences: list[Difference] = []
         self.unproved: list[Unproved] = []
         #: Slashtags of batches that differed: when a fault is gone, another one may show that it cancelled.
@@ -272,7 +272,7 @@ class Comparison:
 
     def _parts_after(self, batch: Selector, error: SlashtagError) -> Sequence[Selector]:
         """Return the halves of a batch that was refused; note one that failed."""
-        if error.is_fatal:
+        if error.is_fatal or (self._raises and not is_refusal(error)):
             raise error
         if is_refusal(error) and len(batch.keys) > 1:
             return [Selector.of(part) for part in halves(batch.links)]

@@ -48,12 +48,19 @@ async def find_late(
         held = held_at(pipeline)
     except SqlClientNotAvailable:
         return given
-    comparison = Comparison(CurrentStatistics(session.stats), held, suspects, (record.since, last), zone)
+    comparison = Comparison(
+        CurrentStatistics(session.stats),
+        held,
+        suspects,
+        (record.since, last),
+        zone,
+        raises=monitor.on_error is None,
+    )
     await comparison.run(tests=False)
     doubtful = set[str]()
     for each in comparison.unproved:
         doubtful.update(each.slashtags)
-        monitor.note(str(each), "late clicks could not be looked for")
+        monitor.note("late clicks", str(each))
     found = counted_days(comparison.differences)
     return replace(given, days=found, tag_ids=_tag_ids(listed, found), doubtful=doubtful)
 
