@@ -13,6 +13,7 @@ that on the command line.
 """
 
 from ._incremental import Monitor as Monitor
+from ._destination import local_pipeline as local_pipeline
 from ._pipeline import load as load
-from ._pipeline import local_pipeline as local_pipeline
+from ._source import ShrunkListingError as ShrunkListingError
 from ._source import slashtag_source as slashtag_source

@@ -84,7 +84,8 @@ class TableRecord(Struct, frozen=True):
 
     That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
     have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
-    that the next load requests all its days again.
+    that the next load requests all its days again. `zeros` says whether days without clicks have rows;
+    `earlier` are the slashtags or tags without a series that may have some, None where that is unknown.
     """
 
     timezone: str
@@ -94,6 +95,8 @@ class TableRecord(Struct, frozen=True):
     through: date
     dimensions: tuple[str, ...]
     series: dict[str, Series]
+    zeros: bool = True
+    earlier: tuple[str, ...] | None = None
 
 
 @dataclass
@@ -113,6 +116,17 @@ class ClicksTable:
     timezone: str
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
+    #: Whether days without clicks are rows where the destination has no others.
+    zeros: bool = True
+
+    def empty(self) -> Any:
+        """Return the table without rows."""
+        return self._table([])
+
+    @property
+    def missing(self) -> list[str]:
+        """What is listed and not loaded, or not all of it."""
+        return [key for key in self._series if key not in self._after]
 
     async def tables(self, read: ReadListed, session: AsyncSession) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
@@ -124,6 +138,7 @@ class ClicksTable:
             # Creates the table, also if there are no links or tags.
             yield self._table([])
         if self.since > self._today:
+            self._after = dict(self._series)
             return
         rows: list[tuple[Any, ...]] = []
         async with aclosing(self._rows(session)) as parts:
@@ -144,7 +159,10 @@ class ClicksTable:
             through=datetime.fromtimestamp(answered, self._zone).date(),
             dimensions=self.dimensions,
             series=self._after,
+            zeros=self.zeros,
+            earlier=None if self._earlier is None else tuple({*self._earlier, *self._series} - {*self._after}),
         )
+        self.through = record.through
         # As one str: dlt copies its state several times.
         self.state["record"] = json.encode(record).decode()
 
@@ -166,13 +184,19 @@ class ClicksTable:
         """Decide which series are continued, and from which day on."""
         self._series = listed.series
         self._today = listed.now.astimezone(self._zone).date()
-        self._first = self.since
+        self._first, self.through = self.since, self._today
         #: Series of the load before whose links are the same, and those of this load.
         self._before: dict[str, Series] = {}
         self._after: dict[str, Series] = {}
         held = self._held
+        #: What may have rows at the destination.
+        self._earlier: set[str] | None = set()
+        if held is not None:
+            self._earlier = None if held.earlier is None else {*held.earlier, *held.series}
         # Earlier days are missing, or days were over by a clock that was ahead, or dimensions are missing.
         if held is None or held.since > self.since or held.through > self._today + _DAY:
+            return
+        if self.zeros and not held.zeros:
             return
         if not set(self.dimensions) <= set(held.dimensions):
             return
@@ -265,7 +289,19 @@ class ClicksTable:
         """Return the rows of the days that are missing or different at the destination."""
         known = self._known(key)
         rows = ((day, (count, day < self._today)) for day, count in clicks.items())
-        return ((key, day, *row) for day, row in rows if row != known.get(day))
+        return (
+            (key, day, *row)
+            for day, row in rows
+            if row != known.get(day) and (self.zeros or row[0] or self._may_hold(key, day, known))
+        )
+
+    def _may_hold(self, key: str, day: date, known: Mapping[date, tuple[int, bool]]) -> bool:
+        """Return whether the destination may have clicks of a day, which a row without has to replace."""
+        if day in known:
+            return known[day][0] > 0
+        if self._held is not None and key in self._before:
+            return day <= self._held.through
+        return self._earlier is None or key in self._earlier
 
     def _labels(self, key: str, stats: RangeStats) -> Rows:
         """Return the rows of a month, or one that deletes those that another load may have brought.

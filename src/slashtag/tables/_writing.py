@@ -27,6 +27,7 @@ BATCH = 5_000
 #: Rows in each group of a Parquet file.
 ROW_GROUP = 25_000
 _TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
+_TYPE["bool"] = "bool"
 #: What a sheet holds, and the smallest integer that the numbers of a workbook may have rounded.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
 #: Before this day the calendars of spreadsheets differ.
@@ -41,7 +42,7 @@ class Column(msgspec.Struct, frozen=True):
     """A column: its name and the kind of its values."""
 
     name: str
-    kind: Literal["text", "int", "date", "timestamp", "float"] = "text"
+    kind: Literal["text", "int", "date", "timestamp", "float", "bool"] = "text"
 
 
 class Table(msgspec.Struct, frozen=True):
