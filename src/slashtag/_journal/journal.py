@@ -84,7 +84,9 @@ class Journal:
             self._file.open()
             if self.sets_aside and self._is_expired():
                 self._file.close()
-                self._renew(f"the answers of the journal {self.path} are older than {self._max_age / 3600:g} h")
+                self._renew(
+                    f"the answers of the journal {self.path} are older than {self._max_age / 3600:g} h"
+                )
         except UnfitJournalError as error:
             if not self.sets_aside:
                 raise

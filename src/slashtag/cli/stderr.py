@@ -1,12 +1,15 @@
 """What is printed on stderr: lines and progress."""
 
+import json
 import logging
+import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -30,6 +33,12 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
+#: What every log record bears; fields are the others.
+_PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+#: Levels of lines, by their labels; any other is a warning.
+_LEVELS = {"": "info", "error: ": "error"}
+
+
 class _Stderr(Console):
     """Console on stderr, which goes quiet once nobody reads it; rich would end the command."""
 
@@ -42,22 +51,37 @@ class Lines(logging.Handler):
     """Printer of lines on stderr, also of what the library logs.
 
     Progress is drawn on the same `console`, so that lines do not run into it. What cannot be written, as on a
-    full disk, is dropped: the work of a command, and its exit code, do not depend on it.
+    full disk, is dropped: the work of a command, and its exit code, do not depend on it. `as_json` makes each
+    line a JSON object with `time`, `level`, `message` and the fields of the line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_json: bool = False) -> None:
         super().__init__()
+        self.as_json = as_json
         self.console: Console = _Stderr(stderr=True, highlight=False)
 
-    def print(self, text: str, *, label: str = "", style: str = "", dated: bool = False) -> None:
+    def print(
+        self, text: str, *, label: str = "", style: str = "", dated: bool = False, **fields: Any
+    ) -> None:
         """Print one line, however narrow the terminal is.
 
-        `dated` lines begin with the time in UTC where stderr is not a terminal.
+        `dated` lines begin with the time in UTC where stderr is not a terminal. `fields` are for JSON.
         """
+        if self.as_json:
+            self._print_object(_LEVELS.get(label, "warning"), text, fields)
+            return
         now = datetime.now(UTC).isoformat(timespec="seconds")
         moment = f"{now} " if dated and not self.console.is_terminal else ""
         with suppress(OSError):
             self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
+
+    def _print_object(self, level: str, text: str, fields: dict[str, Any]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "level": level, "message": text, **fields}, default=str)
+        with self.lock or nullcontext(), suppress(OSError, ValueError):
+            # In one piece: threads print too.
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
 
     def error(self, text: str) -> None:
         """Print the error that ended a command, if there is anything to say about it."""
@@ -66,6 +90,10 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record."""
+        if self.as_json:
+            fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+            self._print_object(record.levelname.lower(), record.getMessage(), fields)
+            return
         label = f"{record.levelname.lower()}: "
         self.print(record.getMessage(), label=label, style="dim", dated=True)
 
@@ -76,7 +104,7 @@ class Watch:
     It does so in the last bar that is drawn. Where none is, it calls `print_` with a line now and then.
     """
 
-    def __init__(self, console: Console, print_: Callable[[str], object], *, is_shown: bool = True) -> None:
+    def __init__(self, console: Console, print_: Callable[..., object], *, is_shown: bool = True) -> None:
         self._print = print_
         #: Returns the counters of the session, None while there is none.
         self.source: Callable[[], Metrics | None] = lambda: None

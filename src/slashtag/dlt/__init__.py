@@ -12,8 +12,8 @@ SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library'
 that on the command line.
 """
 
-from ._incremental import Monitor as Monitor
 from ._destination import local_pipeline as local_pipeline
+from ._incremental import Monitor as Monitor
 from ._pipeline import load as load
 from ._source import ShrunkListingError as ShrunkListingError
 from ._source import slashtag_source as slashtag_source

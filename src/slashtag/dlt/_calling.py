@@ -29,7 +29,9 @@ _NOTHING = 2**20
 #: What to do, by what the message of a destination says.
 _ADVICE = {
     _FULL: "make room there",
-    re.compile("could not set lock|conflicting lock", re.IGNORECASE): "close the other program that has it open",
+    re.compile(
+        "could not set lock|conflicting lock", re.IGNORECASE
+    ): "close the other program that has it open",
     re.compile("lock timeout|database is locked|deadlock", re.IGNORECASE): (
         "another session has locked its tables: end its transaction (PostgreSQL: see pg_stat_activity)"
     ),
@@ -46,9 +48,7 @@ _ADVICE = {
 
 
 @contextmanager
-def calling_dlt(
-    destination: str, place: str, folders: Iterable[Path] = ()
-) -> Generator[None, None, None]:
+def calling_dlt(destination: str, place: str, folders: Iterable[Path] = ()) -> Generator[None, None, None]:
     """Give dlt settings, unless its configuration has others, for the time of a call, and mend its errors.
 
     Errors of this library and Ctrl-C are raised as themselves, and others as ExportError, which names the
@@ -82,7 +82,9 @@ def calling_dlt(
         if isinstance(cause, _OWN):
             raise cause from None
         if isinstance(cause, ImportError):
-            extra = {"sqlite": "sqlalchemy", "filesystem": place.partition("://")[0]}.get(destination, destination)
+            extra = {"sqlite": "sqlalchemy", "filesystem": place.partition("://")[0]}.get(
+                destination, destination
+            )
             package = "slashtag" if destination == "filesystem" else "dlt"
             problem = f'{destination} needs more packages: pip install "{package}[{extra}]"'
             raise ConfigurationError(problem) from failed

@@ -1,4 +1,4 @@
-"""Which destination a path or name is: a database file, a folder, a bucket, or one that dlt's settings describe."""
+"""Which destination a path or name is: a file, a folder, a bucket, or one of dlt's settings."""
 
 import hashlib
 import os

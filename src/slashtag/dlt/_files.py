@@ -1,4 +1,4 @@
-"""Parquet files of a load, on this machine or in a bucket: by month, whole, and without those of earlier listings."""
+"""Parquet files of a load, on this machine or in a bucket: by month, and whole."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -8,8 +8,6 @@ from typing import Any
 
 import dlt
 from dlt.common.storages.load_package import ParsedLoadJobFileName
-from fsspec import get_filesystem_class, register_implementation
-from fsspec.implementations.local import LocalFileSystem
 
 from ..tables import AtomicFile
 
@@ -19,6 +17,8 @@ LAYOUT = "{table_name}/{month}{load_id}.{file_id}.{ext}"
 _DAYS = ("date", "month")
 #: Rows that are split at once.
 _BATCH = 500_000
+_fsspec: Any = import_module("fsspec")
+_LocalFileSystem: Any = import_module("fsspec.implementations.local").LocalFileSystem
 
 
 def month_of(_schema: str, _table: str, _load: str, file_id: str, _ending: str) -> str:
@@ -65,7 +65,7 @@ def remove_earlier(client: Any, load_id: str, tables: tuple[str, ...]) -> None:
                     client.fs_client.rm_file(file)
 
 
-class _WholeFiles(LocalFileSystem):
+class _WholeFiles(_LocalFileSystem):  # type: ignore[misc]
     """File system of this machine, on which files that dlt writes appear whole or not at all.
 
     A file cut by a kill or a full disk would be an error to all who read the folder, and to later loads.
@@ -86,9 +86,9 @@ class _WholeFiles(LocalFileSystem):
 @contextmanager
 def whole_files() -> Generator[None, None, None]:
     """Have dlt write files of this machine whole, for the time of a `with` block."""
-    before = get_filesystem_class("file")
-    register_implementation("file", _WholeFiles, clobber=True)
+    before = _fsspec.get_filesystem_class("file")
+    _fsspec.register_implementation("file", _WholeFiles, clobber=True)
     try:
         yield
     finally:
-        register_implementation("file", before, clobber=True)
+        _fsspec.register_implementation("file", before, clobber=True)

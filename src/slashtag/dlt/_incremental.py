@@ -138,7 +138,7 @@ class ClicksTable:
             # Creates the table, also if there are no links or tags.
             yield self._table([])
         if self.since > self._today:
-            self._after = dict(self._series)
+            self._after |= self._series
             return
         rows: list[tuple[Any, ...]] = []
         async with aclosing(self._rows(session)) as parts:
@@ -160,7 +160,9 @@ class ClicksTable:
             dimensions=self.dimensions,
             series=self._after,
             zeros=self.zeros,
-            earlier=None if self._earlier is None else tuple({*self._earlier, *self._series} - {*self._after}),
+            earlier=None
+            if self._earlier is None
+            else tuple({*self._earlier, *self._series} - {*self._after}),
         )
         self.through = record.through
         # As one str: dlt copies its state several times.

@@ -114,9 +114,9 @@ def slashtag_source(
     `timezone` is "+HH:MM" or the name of a zone. `session_options` are those of AsyncSession. Raises
     InvalidRequestError at once for wrong arguments, such as a `since` that is after today. Raises
     ConfigurationError if the destination holds days of another timezone, account or service, or was loaded by
-    a newer version, ShrunkListingError for a listing that shrank, ConfigurationError too if this machine's clock and the `Date` of the service's answers are more than a day
-    apart, and errors of `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See
-    docs/service.md, List short URLs; Statistics for a date or date range.
+    a newer version, or if this machine's clock and the `Date` of the service's answers are more than a day
+    apart, ShrunkListingError, and errors of `session.stats.collect_each`, all wrapped by dlt: `load` unwraps
+    them. See docs/service.md, List short URLs; Statistics for a date or date range.
     """
     first_day, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
@@ -145,7 +145,12 @@ def slashtag_source(
         return dlt.resource(resource, name=name, write_disposition=WHOLE, primary_key="id")
 
     def clicks(
-        name: str, read: ReadListed, key: tuple[str, ...], dimensions: tuple[str, ...] = (), *, is_loaded: bool = True
+        name: str,
+        read: ReadListed,
+        key: tuple[str, ...],
+        dimensions: tuple[str, ...] = (),
+        *,
+        is_loaded: bool = True,
     ) -> Any:
         """Return the resource of a table of clicks, which only creates it unless it is loaded."""
 
@@ -286,8 +291,8 @@ class LoadSession:
             listed = max(listed, await read(True), key=len)
             if len(listed) < before[name] * SAME and not self._allow_shrink:
                 raise ShrunkListingError(
-                    f"{len(listed):,} {name} are listed, twice, and the last load had {before[name]:,}: nothing "
-                    "was loaded; run it again later, or with --allow-shrink if so many were deleted"
+                    f"{len(listed):,} {name} are listed, twice, and the last load had {before[name]:,}: "
+                    "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
                 )
         before[name] = len(listed)
         return listed
@@ -377,7 +382,9 @@ def _confirm_account(state: dict[str, Any], key: str, links: Links, base_url: st
     if same == 0 or same < len(before) * SAME:
         raise _other_account(base_url, f" ({same:,} of its {len(before):,} links are listed)")
     state["account"]["key"] = key
-    log.warning("the apikey is new; its account has the links that the destination holds, and is taken for the same")
+    log.warning(
+        "the apikey is new; its account has the links that the destination holds, and is taken for the same"
+    )
 
 
 def _other_account(base_url: str, why: str = "") -> ConfigurationError:
