@@ -104,9 +104,11 @@ def local_pipeline(
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
     folder = Path(pipelines_dir or _pipelines_dir()) / f"slashtag-{where}"
     with calling_dlt(destination, str(path or destination)):
+        # Without these dlt fails with an unclear error.
         if destination == "sqlite":
-            # Without it dlt fails with an unclear error.
             import_module("sqlalchemy")
+        if url is not None:
+            import_module("fsspec").get_filesystem_class(url.partition(":")[0])
         return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
 
 

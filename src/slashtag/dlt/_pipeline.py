@@ -49,6 +49,8 @@ def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
     with calling_dlt(given, place, folders), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
+        if "://" in place:
+            _check_bucket(pipeline, place)
         with _file_opened(pipeline):
             # The destination has the state. What an interrupted load left here may not fit it: another
             # machine may have loaded since, or the destination may be gone or restored from a backup.
@@ -79,6 +81,14 @@ def _place_of(pipeline: dlt.Pipeline) -> str:
     given = pipeline.destination.config_params
     url = str(given.get("bucket_url") or given.get("credentials") or pipeline.destination.destination_name)
     return url.removeprefix("sqlite:///").removeprefix("file://").partition("?")[0]
+
+
+def _check_bucket(pipeline: dlt.Pipeline, url: str) -> None:
+    """Raise ExportError if a bucket is missing: dlt would make one, in the end."""
+    connection: Any = pipeline.destination_client()
+    with connection as client:
+        if not client.fs_client.exists(bucket := url.partition("://")[2].partition("/")[0]):
+            raise ExportError(f"{url}: check the bucket {bucket}, its credentials and its address")
 
 
 def _normalize(pipeline: dlt.Pipeline) -> dict[str, int]:

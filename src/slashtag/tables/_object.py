@@ -37,9 +37,7 @@ class ObjectFile(AbstractContextManager["ObjectFile"]):
             self._system, self._target = import_module("fsspec").core.url_to_fs(url)
             bucket = self._target.partition("/")[0]
             if not self._system.exists(bucket):
-                raise FileNotFoundError(
-                    f"there is no bucket {bucket}, or the credentials do not allow to see it"
-                )
+                raise FileNotFoundError(f"check the bucket {bucket}, the credentials and the address")
         self._file: Any = NamedTemporaryFile(prefix="slashtag-", suffix=Path(url).suffix, delete=False)  # noqa: SIM115
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
