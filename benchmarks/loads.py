@@ -2,8 +2,9 @@
 
     python benchmarks/loads.py [LOADS] [DESTINATION ...]
 
-Readers in processes of their own count the rows of `links` every 5 ms, while LOADS (20) loads run, each fourth of which
-is killed at some point. Prints what they saw, for each destination: duckdb, sqlite, postgres, filesystem.
+A reader in a process of its own counts the rows of `links` every 5 ms, while LOADS (20) loads run, each
+fourth of which is killed at some point. Prints what it saw, for each destination: duckdb, sqlite, postgres
+and filesystem.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
-from multiprocessing import Event, Process, Queue
+from datetime import date, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,10 +24,16 @@ from typing import Any
 import duckdb
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from slashtag.sandbox import Sandbox
 from tests.support.warehouses import postgres_server
 
+from slashtag.dlt import load, local_pipeline, slashtag_source
+from slashtag.sandbox import Sandbox
+
+CONTEXT = get_context("fork")
+Event, Process, Queue = CONTEXT.Event, CONTEXT.Process, CONTEXT.Queue
 LINKS = 1_000
+UNTIL = date.today()
+SINCE = (UNTIL - timedelta(days=6)).isoformat()
 
 
 def count(destination: str, place: str, open_file: list[Any]) -> int | None:
@@ -73,48 +80,59 @@ def read(destination: str, place: str, ended: Any, found: Any) -> None:
     found.put((len(seen), min(seen, default=None), max(seen, default=None), locked, errors))
 
 
+def serve(found: Any, ended: Any) -> None:
+    """Serve an account."""
+    since = f"{SINCE}T00:00:00Z"
+    with Sandbox(urls=LINKS, clicks=5_000, tags=5, since=since, until=f"{UNTIL}T00:00:00Z") as box:
+        found.put({"base_url": box.base_url, "apikey": box.apikey, "apisecret": box.apisecret})
+        ended.wait()
+
+
+def load_once(arguments: dict[str, Any], account: dict[str, str]) -> None:
+    load(local_pipeline(**arguments), slashtag_source(**account, since=SINCE))
+
+
 def measure(destination: str, loads: int, url: str | None) -> None:
-    with (
-        TemporaryDirectory() as folder,
-        Sandbox(urls=LINKS, clicks=5_000, tags=5, since="2026-11-01T00:00:00Z") as box,
-    ):
+    """Load again and again while a reader looks, and print what it saw."""
+    with TemporaryDirectory() as folder:
         names = {"duckdb": "clicks.duckdb", "sqlite": "clicks.sqlite", "filesystem": "clicks"}
         path = f"{folder}/{names.get(destination, '')}"
-        named = {"SLASHTAG_BASE_URL": box.base_url, "SLASHTAG_APIKEY": box.apikey, "SLASHTAG_APISECRET": box.apisecret}
-        environment = {**os.environ, **named, "DLT_DATA_DIR": f"{folder}/dlt", "XDG_STATE_HOME": folder}
-        command = [sys.executable, "-m", "slashtag", "sync", "--destination", destination, "--since", "2026-11-20"]
-        command += [path] if destination != "postgres" else []
+        arguments: dict[str, Any] = {"destination": destination, "pipelines_dir": f"{folder}/dlt"}
+        arguments |= {} if destination == "postgres" else {"path": path}
         if url:
-            environment["DESTINATION__POSTGRES__CREDENTIALS"] = url
-        subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
+            os.environ["DESTINATION__POSTGRES__CREDENTIALS"] = url
         ended, found = Event(), Queue()
+        server = Process(target=serve, args=(found, ended))
+        server.start()
+        account = found.get()
+
+        def start() -> Any:
+            run = Process(target=load_once, args=(arguments, account))
+            run.start()
+            return run
+
+        start().join()
         reader = Process(target=read, args=(destination, url or path, ended, found))
         reader.start()
-        chance, codes, began = random.Random(7), [], time.perf_counter()
-        usual = 4.0
+        chance, codes, began, usual = random.Random(7), list[int | None](), time.perf_counter(), 4.0
         for n in range(loads):
-            begun = time.perf_counter()
-            with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as run:
-                if n % 4 == 1:
-                    try:
-                        run.wait(usual * chance.uniform(0.4, 1.0))
-                    except subprocess.TimeoutExpired:
-                        run.send_signal(signal.SIGKILL)
-                said = run.communicate()[1]
-            codes.append(run.returncode)
-            if run.returncode == 0:
+            begun, run = time.perf_counter(), start()
+            run.join(usual * chance.uniform(0.5, 1.0) if n % 4 == 1 else None)
+            if run.is_alive():
+                run.kill()
+                run.join()
+            codes.append(run.exitcode)
+            if run.exitcode == 0:
                 usual = time.perf_counter() - begun
-            elif run.returncode > 0:
-                print(said.strip(), flush=True)
         ended.set()
         looks, least, most, locked, errors = found.get()
         reader.join()
-        took = time.perf_counter() - began
-        killed = codes.count(-signal.SIGKILL)
+        server.join()
+        took, killed = time.perf_counter() - began, codes.count(-signal.SIGKILL)
         print(
-            f"{destination:<11} {loads} loads, {killed} killed, {loads - killed - codes.count(0)} failed, {took:.0f} s: "
-            f"{looks:,} looks saw {least:,} to {most:,} links of {LINKS:,}; {locked:,} found the file locked; "
-            f"{len(errors)} errors {sorted(set(errors))[:3]}",
+            f"{destination:<11} {loads} loads, {killed} killed, {loads - killed - codes.count(0)} failed, "
+            f"{took:.0f} s: {looks:,} looks saw {least:,} to {most:,} links of {LINKS:,}; {locked:,} found "
+            f"the file locked; {len(errors)} errors {sorted(set(errors))[:3]}",
             flush=True,
         )
 

@@ -47,7 +47,7 @@ log = logging.getLogger("slashtag")
 
 
 class UnfitJournalError(ConfigurationError):
-    """A file that is no journal, is damaged, or belongs to another job."""
+    """A journal that is damaged, of a newer version, or of another job."""
 
 
 class Stored(NamedTuple):
@@ -118,7 +118,7 @@ class JournalFile:
         with self.path.open("rb") as file:
             header = file.read(72)
         if header and not (header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID):
-            raise self._unfit("is not a journal of slashtag")
+            raise ConfigurationError(str(self._unfit("is not a journal of slashtag")))
         self.path.chmod(0o600)
 
     def _unusable(self, reason: object) -> ConfigurationError:

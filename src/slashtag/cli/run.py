@@ -38,7 +38,7 @@ from .. import (
     UnknownTagError,
     __version__,
 )
-from .._internal import MOST_BEHIND, check_local_path, keep_rate, many
+from .._internal import MOST_BEHIND, check_local_path, keep_rate, many, set_aside_journal
 from ..tables import AtomicFile
 from .service import Login, SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
@@ -106,6 +106,7 @@ class Run:
             **asdict(credentials or find_credentials(self.options)), **self.options.of_session(), **options
         )
         keep_rate(session)
+        set_aside_journal(session)
         self.follow(lambda: session.metrics)
         return session
 
@@ -279,7 +280,7 @@ class Run:
         if self.options.summary is None and not self.lines.as_json:
             return
         context = click.get_current_context(silent=True)
-        figures = {
+        figures: dict[str, Any] = {
             "command": context.command_path if context else "",
             "version": __version__,
             "started_at": self._started.isoformat(timespec="seconds"),

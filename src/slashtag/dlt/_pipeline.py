@@ -112,8 +112,8 @@ def _add_primary_keys(pipeline: dlt.Pipeline) -> None:
     """Add primary keys to tables of PostgreSQL, for which dlt makes none; warn where that is not possible."""
     connection: Any = pipeline.sql_client()
     with connection as client:
-        for name, table in pipeline.default_schema.tables.items():
-            columns = table["columns"].values()
+        for name in pipeline.default_schema.data_table_names():
+            columns: Any = pipeline.default_schema.get_table_columns(name).values()
             keys = [client.escape_column_name(each["name"]) for each in columns if each.get("primary_key")]
             qualified = client.make_qualified_table_name(name)
             if keys and client.execute_sql(_KEYS, qualified) == [(0,)]:
