@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slashtag.sandbox import Fault, Sandbox
+from tests.support.sandboxes import refused_link
 
-from .conftest import Cli, Serve, objects
+from .conftest import Cli, Serve, failing, names, objects
 
 SPAN = ("2024-06-01", "2024-06-30")
 
@@ -59,8 +59,8 @@ def test_each_line_is_an_object_and_the_last_one_is_the_summary(
         found = lines(ran.err)
         assert found[-1]["message"] == "summary"
         assert found[-1]["attempts"] == len(box.requests)
-        retried = next(line for line in found if line["level"] in ("info", "warning") and "attempt" in line)
-        assert retried["path"]
+        retried = next(line for line in found if "attempt" in line)
+        assert retried["method"] == "GET"
     ran = cli("stats", "range", *SPAN, "--keys", "no,such#slashtag", "--log-format", "json")
     assert [line["level"] for line in lines(ran.err)][-1] == "info"
     assert found[-1]["exit_code"] == 0
@@ -74,20 +74,36 @@ def test_wrong_usage_is_an_object_too(cli: Cli, arguments: tuple[str, ...]) -> N
 
 
 def test_a_journal_of_another_account_is_set_aside(
-    cli: Cli, own: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, box: Sandbox, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = tmp_path / "c.jsonl"
-    command = ("export", "clicks", *SPAN, "--all", "-o", str(target), "--max-failures", "0")
-    own.faults = [Fault(kind="302", every=2, path="/api/v1/stats*")]
-    assert cli(*command, "--concurrency", "1").code == 1
-    own.faults = []
-    assert (tmp_path / ".c.jsonl.journal").exists()
+    command = ("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"), "--max-failures", "0")
+    with failing(box, Fault(kind="302", every=3, path="/api/v1/stats*")):
+        assert cli(*command, "--concurrency", "1").code == 1
     content = (tmp_path / ".c.jsonl.journal").read_bytes()
-    service: Any = own._service
-    monkeypatch.setattr(service, "_credentials", ("another-key-0123456789", own.apisecret))
-    monkeypatch.setenv("SLASHTAG_APIKEY", "another-key-0123456789")
-    ran = cli(*command)
+    with serve(urls=5, clicks=5) as other:
+        monkeypatch.setenv("SLASHTAG_APIKEY", other.apikey)
+        monkeypatch.setenv("SLASHTAG_APISECRET", other.apisecret)
+        ran = cli(*command)
     assert ran.code == 0
-    assert "another account: it is now" in ran.err
+    assert "it is now" in ran.err
     assert (tmp_path / ".c.jsonl.journal.aside").read_bytes() == content
-    assert sorted(os.listdir(tmp_path)) == [".c.jsonl.journal.aside", "c.jsonl"]
+    assert names(tmp_path) == [".c.jsonl.journal.aside", "c.jsonl"]
+
+
+def test_files_of_clicks_say_what_they_are(
+    cli: Cli, own: Sandbox, quick_retries: None, tmp_path: Path
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    openpyxl = pytest.importorskip("openpyxl")
+    expected = {"timezone": "Europe/Berlin", "start": SPAN[0], "end": SPAN[1]}
+    command = ("export", "clicks", *SPAN, "--all", "--timezone", "Europe/Berlin", "-o")
+    with refused_link(own, "a7", 403):
+        assert cli(*command, str(tmp_path / "c.parquet")).code == 3
+    found = parquet.read_metadata(tmp_path / "c.parquet").metadata
+    said = {name: found[f"slashtag.{name}".encode()].decode() for name in (*expected, "complete", "missing")}
+    assert said == {**expected, "complete": "false", "missing": "a7"}
+    assert cli(*command, str(tmp_path / "c.xlsx")).code == 0
+    properties = openpyxl.load_workbook(tmp_path / "c.xlsx").custom_doc_props
+    workbook = {each.name.removeprefix("slashtag."): each.value for each in properties.props}
+    assert workbook == {**expected, "complete": "true", "missing": None} | {"missing": workbook["missing"]}
+    assert not workbook["missing"]

@@ -249,12 +249,13 @@ class LoadSession:
             progress = self.monitor.progress and partial(self.monitor.progress, "links")
 
             async def read(anew: bool) -> list[ShortUrl]:
-                return await session.urls.list(progress=progress, anew=anew).to_list()
+                listed = await session.urls.list(progress=progress, anew=anew).to_list()
+                if self._new_key is not None:
+                    _confirm_account(self._state, self._new_key, listed, session.base_url)
+                    self._new_key = None
+                return listed
 
-            listed = await self._read_whole("links", read)
-            links = await Links.read(session, listed)
-            if self._new_key is not None:
-                _confirm_account(self._state, self._new_key, links, session.base_url)
+            links = await Links.read(session, await self._read_whole("links", read))
             if links.uncountable:
                 text = "%d links are left out of the clicks: statistics cannot be requested for %r"
                 log.warning(text, len(links.uncountable), links.uncountable[0].slashtag)
@@ -274,6 +275,8 @@ class LoadSession:
             async def read(anew: bool) -> list[Tag]:
                 return await session.tags.list(anew=anew).to_list()
 
+            if self._new_key is not None:
+                await self.list_links(session)  # which tell whose account it is
             tags = await self._read_whole("tags", read)
             if unnamed := sum(not tag.name for tag in tags):
                 log.warning("%d tags are left out of the clicks: their names cannot be read", unnamed)
@@ -368,17 +371,17 @@ def _held(state: Mapping[str, Any]) -> TableRecord | None:
         return None
 
 
-def _confirm_account(state: dict[str, Any], key: str, links: Links, base_url: str) -> None:
+def _confirm_account(state: dict[str, Any], key: str, listed: list[ShortUrl], base_url: str) -> None:
     """Bind a destination to a new apikey, if the links are those of the last load.
 
     Raises ConfigurationError if less than nine tenths of them are there.
     """
     held = _held(state)
     before = held.series if held else {}
-    same = sum(
-        tuple(sorted(link.id for link in links.by_slashtag.get(key, ()))) == series.ids
-        for key, series in before.items()
-    )
+    ids: dict[str | None, set[int]] = {}
+    for link in listed:
+        ids.setdefault(link.slashtag, set()).add(link.id)
+    same = sum(ids.get(slashtag) == {*series.ids} for slashtag, series in before.items())
     if same == 0 or same < len(before) * SAME:
         raise _other_account(base_url, f" ({same:,} of its {len(before):,} links are listed)")
     state["account"]["key"] = key
