@@ -31,9 +31,9 @@ from slashtag.sandbox import Sandbox
 
 CONTEXT = get_context("fork")
 Event, Process, Queue = CONTEXT.Event, CONTEXT.Process, CONTEXT.Queue
-LINKS = 1_000
+LINKS = 400
 UNTIL = date.today()
-SINCE = (UNTIL - timedelta(days=6)).isoformat()
+SINCE = (UNTIL - timedelta(days=3)).isoformat()
 
 
 def count(destination: str, place: str, open_file: list[Any]) -> int | None:
@@ -117,7 +117,7 @@ def measure(destination: str, loads: int, url: str | None) -> None:
         chance, codes, began, usual = random.Random(7), list[int | None](), time.perf_counter(), 4.0
         for n in range(loads):
             begun, run = time.perf_counter(), start()
-            run.join(usual * chance.uniform(0.5, 1.0) if n % 4 == 1 else None)
+            run.join(usual * chance.uniform(0.3, 0.8) if n % 4 == 1 else None)
             if run.is_alive():
                 run.kill()
                 run.join()

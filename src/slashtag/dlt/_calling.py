@@ -1,6 +1,5 @@
 """Calls of dlt: with settings of ours, and errors that say what failed and what to do."""
 
-import os
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -21,8 +20,6 @@ from ._files import whole_files
 
 #: Errors that a load raises as they are.
 _OWN = (SlashtagError, KeyboardInterrupt)
-#: Seconds that PostgreSQL waits for a lock that another session has, before dlt tries again, five times.
-LOCK_SECONDS = 10
 _FULL = re.compile("no space left|disk( is|) full|quota exceeded|could not extend file", re.IGNORECASE)
 #: Bytes that are left on a file system that counts as full.
 _NOTHING = 2**20
@@ -66,9 +63,6 @@ def calling_dlt(destination: str, place: str, folders: Iterable[Path] = ()) -> G
     provider = DictionaryProvider()
     providers = Container()[PluggableRunContext].providers.providers
     providers.append(provider)
-    before = os.environ.get("PGOPTIONS")
-    # libpq reads it; what the user set comes later, and wins.
-    os.environ["PGOPTIONS"] = f"-c lock_timeout={LOCK_SECONDS}s {before or ''}".strip()
     try:
         with provider.values(settings), whole_files():
             # dlt may have read its configuration before.
@@ -93,10 +87,6 @@ def calling_dlt(destination: str, place: str, folders: Iterable[Path] = ()) -> G
             raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
         raise ExportError(_message(cause, destination, place, folders)) from failed
     finally:
-        if before is None:
-            del os.environ["PGOPTIONS"]
-        else:
-            os.environ["PGOPTIONS"] = before
         providers.remove(provider)
 
 

@@ -28,6 +28,8 @@ _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
 _KEYS = "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid = %s::regclass"
 _ADD_KEY = "ALTER TABLE {table} ADD PRIMARY KEY ({keys})"
 log = logging.getLogger("slashtag")
+#: Seconds that PostgreSQL waits for a lock that another session has; dlt tries a few times.
+LOCK_SECONDS = 10
 #: Seconds in which a DuckDB file that another program has open may be closed.
 PATIENCE = 30.0
 
@@ -49,6 +51,8 @@ def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
     with calling_dlt(given, place, folders), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
+        if name == "postgres":
+            _limit_locks(pipeline)
         if "://" in place:
             _check_bucket(pipeline, place)
         with _file_opened(pipeline):
@@ -81,6 +85,16 @@ def _place_of(pipeline: dlt.Pipeline) -> str:
     given = pipeline.destination.config_params
     url = str(given.get("bucket_url") or given.get("credentials") or pipeline.destination.destination_name)
     return url.removeprefix("sqlite:///").removeprefix("file://").partition("?")[0]
+
+
+def _limit_locks(pipeline: dlt.Pipeline) -> None:
+    """Have PostgreSQL give up waiting for a lock, unless its credentials have options for that."""
+    connection: Any = pipeline.sql_client()
+    credentials = connection.credentials
+    query = dict(credentials.query or {})
+    if "lock_timeout" not in (options := query.get("options", "")):
+        credentials.query = {**query, "options": f"{options} -clock_timeout={LOCK_SECONDS}s"}
+    pipeline.destination.config_params["credentials"] = credentials
 
 
 def _check_bucket(pipeline: dlt.Pipeline, url: str) -> None:
