@@ -255,7 +255,8 @@ class LoadSession:
                     self._new_key = None
                 return listed
 
-            links = await Links.read(session, await self._read_whole("links", read))
+            listed = await self._read_whole("links", read)
+            links = await Links.read(session, listed)
             if links.uncountable:
                 text = "%d links are left out of the clicks: statistics cannot be requested for %r"
                 log.warning(text, len(links.uncountable), links.uncountable[0].slashtag)
