@@ -24,7 +24,30 @@ _IN_USE = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES}
 #: Begin of a URL, also as a path has it, with one slash. A single letter is a drive of Windows.
 _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):[/\\]")
 
+#: Schemes of buckets into which files are written.
+BUCKETS = ("s3", "gs", "az")
+
 log = logging.getLogger("slashtag")
+
+
+def object_url(path: str | os.PathLike[str]) -> str | None:
+    """Return the URL of an object or folder in a bucket, None for a path on this machine or another URL.
+
+    A Path has lost one of the two slashes. Raises InvalidRequestError for a URL with credentials, which does
+    not show them, and for one without a bucket.
+    """
+    found = _URL.match(os.fspath(path))
+    if found is None or (scheme := found[1].lower()) not in BUCKETS:
+        return None
+    place = os.fspath(path)[found.end() :].lstrip("/")
+    if "@" in place.partition("/")[0]:
+        raise InvalidRequestError(
+            f"{scheme}://... has credentials in it: leave them out, they come from the environment "
+            "(AWS_ACCESS_KEY_ID and the like)"
+        )
+    if not place.strip("/"):
+        raise InvalidRequestError(f"{scheme}://... names no bucket")
+    return f"{scheme}://{place}"
 
 
 def check_local_path(path: str | os.PathLike[str]) -> None:

@@ -37,6 +37,7 @@ from ._files import FileLock as FileLock
 from ._files import boot_id as boot_id
 from ._files import check_local_path as check_local_path
 from ._files import in_thread as in_thread
+from ._files import object_url as object_url
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
 from ._profiles import VARIABLES as VARIABLES
@@ -97,6 +98,12 @@ def one_operation(session: AsyncSession) -> AsyncSession:
 def has_journal(session: AsyncSession) -> bool:
     """Return whether a session is a resumable job."""
     return session._journal is not None
+
+
+def set_aside_journal(session: AsyncSession) -> None:
+    """Have a journal that is of no use to a job, as it is another's or too old, set aside with a warning."""
+    if session._journal is not None:
+        session._journal.sets_aside = True
 
 
 def list_anew(session: AsyncSession) -> None:

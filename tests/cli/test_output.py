@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from slashtag.cli import stderr
-from slashtag.cli.stderr import Watch
+from slashtag.cli.stderr import TimeLeft, Watch
 from slashtag.sandbox import Fault, Sandbox
 
 from .conftest import Cli, Serve, objects
@@ -51,7 +51,7 @@ def looked() -> Any:
     counters: Any = SimpleNamespace(**dict.fromkeys(names.split(), 0), learned_rate=None)
     display = counters.display = Progress(disable=True, get_time=lambda: now[0])
     task = display.add_task("counting", total=None, count="", status="")
-    watch = Watch(Console(), printed.append)
+    watch = Watch(Console(), lambda text, **_: printed.append(text))
     watch.source, watch.display = lambda: counters, display
     watch.look(now[0])
 
@@ -104,6 +104,18 @@ def test_the_wait_for_a_retry_is_shown_in_the_progress_line(
         ran = cli("stats", "alltime", "--all")
     assert ran.code == 0
     assert "retrying in 1 s" in ran.err
+
+
+@pytest.mark.parametrize("power", [1.0, 1.4, 2.0])
+def test_the_time_left_is_right_where_time_is_a_power_of_what_is_done(power: float) -> None:
+    left = TimeLeft()
+    left.look(0, 1_000, 50.0, is_replayed=False)
+    # The first half came from a journal, in no time.
+    left.look(500, 1_000, 51.0, is_replayed=True)
+    found = None
+    for done in range(10, 251, 10):
+        found = left.look(500 + done, 1_000, 51.0 + 60 * (done / 250) ** power, is_replayed=False)
+    assert found == pytest.approx(60 * (2**power - 1), rel=0.01)
 
 
 def test_what_a_session_waits_for_is_shown_and_printed_every_30_s(looked: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession, InvalidRequestError
-from slashtag._files import check_local_path
+from slashtag._files import check_local_path, object_url
 from slashtag.export import AtomicFile
 from slashtag.sandbox import Sandbox
 
@@ -70,10 +70,24 @@ def test_the_library_refuses_them_too(url: str, tmp_path: Path, monkeypatch: pyt
         AsyncSession("https://links.example", **credentials, journal=url)
     with pytest.raises(InvalidRequestError, match="is a URL"):
         AtomicFile(url)
-    for destination in ("duckdb", "sqlite", "filesystem"):
-        with pytest.raises(InvalidRequestError, match="is a URL"):
+    for destination in ("duckdb", "sqlite", *(["filesystem"] * (object_url(url) is None))):
+        with pytest.raises(InvalidRequestError):
             local_pipeline(destination, url, pipelines_dir=tmp_path)
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("url", ["s3://k:s@bucket/x", "gs://token@b", "az://"])
+def test_a_bucket_is_named_without_credentials(url: str) -> None:
+    with pytest.raises(InvalidRequestError) as raised:
+        object_url(url)
+    assert "@" not in str(raised.value)
+
+
+@pytest.mark.parametrize("path", ["md:clicks", "motherduck:clicks?token=secret", " MD:"])
+def test_motherduck_is_no_file(path: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="--destination motherduck") as raised:
+        local_pipeline(None, path, pipelines_dir=tmp_path)
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,19 @@ def forget(box: Sandbox) -> None:
 
 
 @contextmanager
+def new_key(box: Sandbox, apikey: str) -> Iterator[None]:
+    """Replace the apikey of an account, for the time of a `with` block."""
+    service: Any = box._service
+    before, box.apikey = box.apikey, apikey
+    service._credentials = (apikey, box.apisecret)
+    try:
+        yield
+    finally:
+        box.apikey = before
+        service._credentials = (before, box.apisecret)
+
+
+@contextmanager
 def refused_link(box: Sandbox, slashtag: str, status: int) -> Iterator[None]:
     """Answer statistics of a slashtag, and of all requested with it, with an error."""
     with refused_links(box, {slashtag}, status):

@@ -19,6 +19,8 @@ APPLICATION_ID = 0x736C7467  # "sltg"
 _HEADER_ID = struct.pack(">I", APPLICATION_ID)
 VERSION = 5
 BUSY_SECONDS = 1.0
+#: Endings of a journal's name and those of the files that SQLite keeps beside it.
+_ENDINGS = ("", "-wal", "-shm")
 
 _TABLES = (
     f"PRAGMA user_version={VERSION}",
@@ -42,6 +44,10 @@ _HAS_FROM = "SELECT EXISTS (SELECT 1 FROM response WHERE request >= ?)"
 _LAST_FETCHED = "SELECT fetched FROM response ORDER BY id DESC LIMIT 1"
 
 log = logging.getLogger("slashtag")
+
+
+class UnfitJournalError(ConfigurationError):
+    """A journal that is damaged, of a newer version, or of another job."""
 
 
 class Stored(NamedTuple):
@@ -112,14 +118,25 @@ class JournalFile:
         with self.path.open("rb") as file:
             header = file.read(72)
         if header and not (header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID):
-            raise self._unfit("is not a journal of slashtag")
+            raise ConfigurationError(str(self._unfit("is not a journal of slashtag")))
         self.path.chmod(0o600)
 
     def _unusable(self, reason: object) -> ConfigurationError:
         return ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {reason}")
 
-    def _unfit(self, why: str) -> ConfigurationError:
-        return ConfigurationError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
+    def _unfit(self, why: str) -> UnfitJournalError:
+        return UnfitJournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
+
+    def set_aside(self, why: str) -> None:
+        """Rename the file, which is closed, and say so; one that was set aside before is replaced."""
+        aside = self.path.with_name(f"{self.path.name}.aside")
+        for ending in _ENDINGS:
+            old, new = Path(f"{self.path}{ending}"), Path(f"{aside}{ending}")
+            with suppress(FileNotFoundError):
+                old.replace(new)
+        self._salt, self._bound, self.last_fetched = secrets.token_hex(16), False, None
+        self.batches.clear()
+        log.warning("%s: it is now %s, and everything is requested", why.partition("; ")[0], aside)
 
     def _in_use(self) -> ConfigurationError:
         return ConfigurationError(f"the journal {self.path} is in use by another session or export")
@@ -267,8 +284,8 @@ def remove_journal(path: Path) -> bool:
 
 
 def _unlink(path: Path) -> None:
-    for left in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        left.unlink(missing_ok=True)
+    for ending in _ENDINGS:
+        Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
 def _one(file: sqlite3.Connection, statement: str) -> Any:

@@ -20,7 +20,7 @@ from .._core.made_batches import LinkIds, MadeBatch, MadeBatches
 from .._errors import JournalError
 from .._files import in_thread
 from .._records import Page, ShortUrl
-from .file import JournalFile, Stored
+from .file import JournalFile, Stored, UnfitJournalError
 
 COMMIT_SECONDS = 0.2
 
@@ -48,6 +48,8 @@ class Journal:
         self.path = Path(path)
         self._file = JournalFile(self.path, base_url, apikey)
         self._max_age = max_age
+        #: Whether a file that is no use to this job is renamed, instead of an error.
+        self.sets_aside = False
         self._began = 0.0
         #: Seconds that the service's clock is ahead of this one, None while unknown.
         self._ahead: float | None = None
@@ -78,13 +80,32 @@ class Journal:
         if self._file.main is not None or self._closed.is_set():
             return
         self._began = time.time()
-        self._file.open()
+        try:
+            self._file.open()
+            if self.sets_aside and self._is_expired():
+                self._file.close()
+                self._renew(
+                    f"the answers of the journal {self.path} are older than {self._max_age / 3600:g} h"
+                )
+        except UnfitJournalError as error:
+            if not self.sets_aside:
+                raise
+            self._renew(str(error))
         for kind in (_BY_ACTIVITY, _OTHERS):
             batches = (_batch_decoder.decode(links) for of, links in self._file.batches if of == kind)
             self._made[kind] = MadeBatches(batches, partial(self._keep_batch, kind))
         if self._file.batches or self._file.has_responses_from(_STATISTICS):
             self.list_anew()
         self._file.batches.clear()
+
+    def _is_expired(self) -> bool:
+        """Return whether no answer of the file is valid any more."""
+        fetched = self._file.last_fetched
+        return bool(self._max_age) and fetched is not None and not self._is_recent(fetched)
+
+    def _renew(self, why: str) -> None:
+        self._file.set_aside(why)
+        self._file.open()
 
     async def replay(self, call: Call[Any]) -> bytes | None:
         """Return the body to replay for a call, or None if the call must be sent."""
@@ -103,7 +124,14 @@ class Journal:
             return None
         if _is_page(call) and not self._may_replay_pages:
             return None
-        row = file.find(_request(call, self._listed_ids))
+        try:
+            row = file.find(_request(call, self._listed_ids))
+        except JournalError as error:
+            if not self.sets_aside:
+                raise
+            log.warning("%s: everything is requested", error)
+            file.snapshot = None
+            return None
         if row is None or not row.body or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
             return None
         return row

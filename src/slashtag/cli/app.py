@@ -119,5 +119,7 @@ def _report(error: Exception) -> int:
         return 2
     # Imported here, as errors need the library and --help does not.
     text, code = import_module(".run", __package__).describe(error)
-    import_module(".stderr", __package__).Lines().error(text)
+    words = " ".join(sys.argv).replace("=", " ")
+    as_json = "--log-format json" in words or os.environ.get("SLASHTAG_LOG_FORMAT") == "json"
+    import_module(".stderr", __package__).Lines(as_json=as_json).error(text)
     return int(code)

@@ -69,7 +69,11 @@ class OutputOptions:
         None, "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
     )
     file: Path | None = _option(
-        None, "--output", "-o", metavar="FILE", help=f"Write to a file, its name in {', '.join(FORMATS)}."
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=f"Write to a file, or an object (s3://, gs://, az://), its name in {', '.join(FORMATS)}.",
     )
     decimal: Literal["point", "comma"] | None = _option(
         None, help="In CSV: fractions as 7.5, or as 7,5 with semicolons between cells. Default: point."
@@ -118,7 +122,10 @@ class OutputOptions:
                 yield file
             return
         rows: list[Row] = []
-        writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
+        nothing: Callable[..., object] = bool  # text has no place for what describes it
+        writer: Any = SimpleNamespace(
+            write=rows.extend, describe=nothing, close=lambda: draw_rows(table, rows, widths)
+        )
         if self.form != "table":
             # Opened with the first rows: a header too is written only then.
             opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table, self.csv))
@@ -126,7 +133,7 @@ class OutputOptions:
             def write(rows: Iterable[Row]) -> None:
                 opened().write(rows)
 
-            writer = SimpleNamespace(write=write, close=lambda: opened().close())
+            writer = SimpleNamespace(write=write, describe=nothing, close=lambda: opened().close())
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.

@@ -1,6 +1,7 @@
 """One run of a command: its session, what it reports on stderr, its errors and its exit code."""
 
 import asyncio
+import json
 import logging
 import re
 import signal
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from errno import EADDRINUSE
 from functools import partial, wraps
 from importlib import import_module
@@ -18,6 +20,7 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
+import click
 import typer
 
 from .. import (
@@ -33,13 +36,17 @@ from .. import (
     Statistics,
     TransportError,
     UnknownTagError,
+    __version__,
 )
-from .._internal import MOST_BEHIND, Login, check_local_path, keep_rate, many
+from .._internal import MOST_BEHIND, Login, check_local_path, keep_rate, many, set_aside_journal
+from ..tables import AtomicFile
 from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
+#: Counters of a session that a summary has.
+COUNTERS = ("requests", "attempts", "replayed", "retries", "throttled", "bytes_received", "inconsistent")
 MAX_FAILURES = typer.Option(100, min=0, metavar="N", help="Stop if more requests fail than this.")
 GO_ON = "run the same command again to go on"
 #: Signals at which a command ends as at Ctrl-C; Windows has one of them.
@@ -71,7 +78,11 @@ class Run:
 
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
-        self.lines = Lines()
+        is_json = options.log_format == "json"
+        self.lines = Lines(as_json=is_json)
+        #: What the summary says of this command, beside what it says of all.
+        self.figures: dict[str, Any] = {}
+        self._started = datetime.now(UTC)
         self._began = perf_counter()
         self._is_incomplete = False
         self._resumes_from: Path | None = None
@@ -80,7 +91,7 @@ class Run:
         #: What ends the command, if anything does.
         self._signal = int(signal.SIGINT)
         # With --verbose log lines go to the same terminal.
-        is_shown = not (options.quiet or options.verbose)
+        is_shown = not (options.quiet or options.verbose or is_json)
         self._watch = Watch(self.lines.console, partial(self.say, dated=True), is_shown=is_shown)
 
     # -- the session
@@ -97,6 +108,7 @@ class Run:
             **options,
         )
         keep_rate(session)
+        set_aside_journal(session)
         self.follow(lambda: session.metrics)
         return session
 
@@ -131,10 +143,10 @@ class Run:
         """Remove the progress that is shown, before rows are."""
         self._watch.end_bars()
 
-    def say(self, text: str, *, dated: bool = False) -> None:
-        """Print one line on stderr, unless --quiet."""
+    def say(self, text: str, *, dated: bool = False, **fields: Any) -> None:
+        """Print one line on stderr, unless --quiet; `fields` are for lines in JSON."""
         if not self.options.quiet:
-            self.lines.print(text, dated=dated)
+            self.lines.print(text, dated=dated, **fields)
 
     def warn(self, text: str, label: str) -> None:
         """Print one line on stderr, also with --quiet; the exit code is then 3."""
@@ -219,8 +231,10 @@ class Run:
         if is_background:
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = 1
+        code, text = 1, ""
         try:
+            if self.options.summary is not None:
+                AtomicFile(self.options.summary).discard()
             with self._watch.running():
                 yield
             if inconsistent := self._counted("inconsistent"):
@@ -255,8 +269,37 @@ class Run:
                 signal.signal(number, handler)
             if is_background:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        try:
+            self._summarize(code, text)
+        except SlashtagError as error:
+            self.lines.error(str(error))
+            code = code or 1
         if code:
             raise typer.Exit(code)
+
+    def _summarize(self, code: int, error: str) -> None:
+        """Write the figures of the run to the file of --summary, and as the last line of JSON."""
+        if self.options.summary is None and not self.lines.as_json:
+            return
+        context = click.get_current_context(silent=True)
+        figures: dict[str, Any] = {
+            "command": context.command_path if context else "",
+            "version": __version__,
+            "started_at": self._started.isoformat(timespec="seconds"),
+            "seconds": round(perf_counter() - self._began, 3),
+            "exit_code": code,
+            "complete": code == 0,
+            "error": error or None,
+            "failures": self.failures,
+            **{name: self._counted(name) for name in COUNTERS},
+            "learned_rate": self._counted("learned_rate") or None,
+            **self.figures,
+        }
+        if self.lines.as_json:
+            self.lines.print("summary", **figures)
+        if self.options.summary is not None:
+            with AtomicFile(self.options.summary) as file:
+                file.write(json.dumps(figures, default=str).encode() + b"\n")
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         """Do at SIGTERM or SIGHUP what Ctrl-C does; a second one ends the process at once."""
@@ -332,11 +375,11 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             defaults: list[Any] = [each.default for each in fields(SessionOptions)]
             run = Run(SessionOptions(*(option.default for option in defaults)))
         with run.running():
+            for name, group in groups.items():
+                given[name] = run if group is SessionOptions else make(group)
             for value in given.values():
                 if isinstance(value, Path):
                     check_local_path(value)
-            for name, group in groups.items():
-                given[name] = run if group is SessionOptions else make(group)
             if (work := function(**given)) is not None:
                 new_loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
                 with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -58,6 +58,14 @@ class SessionOptions:
         help="Log retries and throttling; -vv: every request.",
     )
     quiet: bool = Option(False, "--quiet", "-q", help="Print only errors and what was left out.")
+    log_format: Literal["text", "json"] = Option(
+        "text",
+        envvar="SLASHTAG_LOG_FORMAT",
+        help="What stderr gets: lines of text, or JSON objects, the last of which is the summary.",
+    )
+    summary: Path | None = Option(
+        None, metavar="FILE", help="Write the figures of the run to a file, as one JSON object."
+    )
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""

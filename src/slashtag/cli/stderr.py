@@ -1,12 +1,17 @@
 """What is printed on stderr: lines and progress."""
 
+import json
 import logging
+import sys
+from collections import defaultdict
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from math import ceil
+from math import ceil, log
+from statistics import fmean
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -21,6 +26,8 @@ StartBar = Callable[[str, str], Progress]
 INTERVAL = 1.0
 #: Seconds after which a wait is shown.
 SHOWN_AFTER = 2.0
+#: Looks before a time left is told.
+LOOKS = 5
 #: Seconds between two printed lines where no bar is drawn.
 PRINTED_EVERY = 30.0
 
@@ -28,6 +35,12 @@ PRINTED_EVERY = 30.0
 def one_line(text: str) -> str:
     """Return a text with a blank for each line break and control character, safe for a terminal."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+#: What every log record bears; fields are the others.
+_PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+#: Levels of lines, by their labels; any other is a warning.
+_LEVELS = {"": "info", "error: ": "error"}
 
 
 class _Stderr(Console):
@@ -42,22 +55,37 @@ class Lines(logging.Handler):
     """Printer of lines on stderr, also of what the library logs.
 
     Progress is drawn on the same `console`, so that lines do not run into it. What cannot be written, as on a
-    full disk, is dropped: the work of a command, and its exit code, do not depend on it.
+    full disk, is dropped: the work of a command, and its exit code, do not depend on it. `as_json` makes each
+    line a JSON object with `time`, `level`, `message` and the fields of the line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_json: bool = False) -> None:
         super().__init__()
+        self.as_json = as_json
         self.console: Console = _Stderr(stderr=True, highlight=False)
 
-    def print(self, text: str, *, label: str = "", style: str = "", dated: bool = False) -> None:
+    def print(
+        self, text: str, *, label: str = "", style: str = "", dated: bool = False, **fields: Any
+    ) -> None:
         """Print one line, however narrow the terminal is.
 
-        `dated` lines begin with the time in UTC where stderr is not a terminal.
+        `dated` lines begin with the time in UTC where stderr is not a terminal. `fields` are for JSON.
         """
+        if self.as_json:
+            self._print_object(_LEVELS.get(label, "warning"), text, fields)
+            return
         now = datetime.now(UTC).isoformat(timespec="seconds")
         moment = f"{now} " if dated and not self.console.is_terminal else ""
         with suppress(OSError):
             self.console.print(Text.assemble(moment, (label, style), one_line(text)), soft_wrap=True)
+
+    def _print_object(self, level: str, text: str, fields: dict[str, Any]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "level": level, "message": text, **fields}, default=str)
+        with self.lock or nullcontext(), suppress(OSError, ValueError):
+            # In one piece: threads print too.
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
 
     def error(self, text: str) -> None:
         """Print the error that ended a command, if there is anything to say about it."""
@@ -66,8 +94,43 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record."""
+        if self.as_json:
+            fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+            self._print_object(record.levelname.lower(), record.getMessage(), fields)
+            return
         label = f"{record.levelname.lower()}: "
         self.print(record.getMessage(), label=label, style="dim", dated=True)
+
+
+class TimeLeft:
+    """Estimate of the time that a bar has left.
+
+    Links with few clicks come first and take few requests each, and a limit may be met late: the time taken
+    grows faster than what is done. It is taken for a power of it, at least the first and at most the third,
+    fitted to all looks (least squares of the logarithms).
+    """
+
+    def __init__(self) -> None:
+        self._begin(0, None)
+
+    def _begin(self, done: float, now: float | None) -> None:
+        self._done, self._now = done, now
+        self._points: list[tuple[float, float]] = []
+
+    def look(self, done: float, total: float | None, now: float, *, is_replayed: bool) -> float | None:
+        """Return the seconds left, None while unknown; what comes from a journal says nothing of the rest."""
+        if self._now is None or is_replayed:
+            self._begin(done, now)
+        done, passed = done - self._done, now - (self._now or now)
+        if total is None or done <= 0 or passed <= 0:
+            return None
+        self._points.append((log(done), log(passed)))
+        if len(self._points) < LOOKS:
+            return None
+        across = fmean(x for x, _ in self._points)
+        spread = sum((x - across) ** 2 for x, _ in self._points)
+        power = sum((x - across) * y for x, y in self._points) / spread if spread > 0.01 else 1.0
+        return float(passed * (((total - self._done) / done) ** min(max(power, 1.0), 3.0) - 1))
 
 
 class Watch:
@@ -76,11 +139,12 @@ class Watch:
     It does so in the last bar that is drawn. Where none is, it calls `print_` with a line now and then.
     """
 
-    def __init__(self, console: Console, print_: Callable[[str], object], *, is_shown: bool = True) -> None:
+    def __init__(self, console: Console, print_: Callable[..., object], *, is_shown: bool = True) -> None:
         self._print = print_
         #: Returns the counters of the session, None while there is none.
         self.source: Callable[[], Metrics | None] = lambda: None
         self._metrics: Metrics | None = None
+        self._left: defaultdict[int, TimeLeft] = defaultdict(TimeLeft)
         self.display = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=10),
@@ -120,20 +184,27 @@ class Watch:
         if metrics is not self._metrics:
             self._metrics, self._printed_at = metrics, now
             self._answers, self._answered_at, self._sent, self._speed = (0, 0, 0), now, 0, 0.0
+            self._replayed = 0
         # The average of the last seconds, in which the newest counts most.
         self._speed += (metrics.attempts - self._sent - self._speed) * (0.3 if self._sent else 1)
+        is_replayed = metrics.replayed > self._replayed and metrics.attempts == self._sent
+        self._replayed = metrics.replayed
         self._sent, limit, wait = metrics.attempts, metrics.learned_rate, self._wait(metrics, now)
         status = wait or f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
+        fields: dict[str, Any] = {}
         for task in display.tasks[-1:]:
-            if task.time_remaining and not wait:
-                status += f", about {timedelta(seconds=task.time_remaining)} left"
+            left = self._left[task.id].look(task.completed, task.total, now, is_replayed=is_replayed)
+            if left and not wait:
+                status += f", about {timedelta(seconds=ceil(left))} left"
             display.update(task.id, status=status)
             if not display.disable:
                 return
             status = f"{task.description}: {task.fields['count']}; {status}"
+            fields = {"what": task.description, "done": task.completed, "total": task.total}
+            fields["seconds_left"] = left and ceil(left)
         if (display.tasks or wait) and now - self._printed_at >= PRINTED_EVERY:
             self._printed_at = now
-            self._print(status)
+            self._print(status, **fields)
 
     def _wait(self, metrics: Metrics, now: float) -> str:
         """Return what the session waits for, if anything."""

@@ -17,7 +17,8 @@ from ._audit import audit as audit
 from ._audit import audit_file as audit_file
 from ._compare import Difference as Difference
 from ._compare import Unproved as Unproved
+from ._destination import local_pipeline as local_pipeline
 from ._pipeline import load as load
-from ._pipeline import local_pipeline as local_pipeline
 from ._records import Monitor as Monitor
+from ._source import ShrunkListingError as ShrunkListingError
 from ._source import slashtag_source as slashtag_source

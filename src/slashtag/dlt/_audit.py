@@ -28,9 +28,10 @@ from .. import (
 )
 from .._internal import DAY, CurrentStatistics, in_thread, one_operation
 from .._shared_slashtags import Links
+from ._calling import calling_dlt
 from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
-from ._pipeline import _calling_dlt, _file_locked, _loads_at_destination, load, name_of
+from ._pipeline import _file_locked, _loads_at_destination, _place_of, load, name_of
 from ._records import Monitor, Reload, Series, TableRecord
 from ._source import _bind, slashtag_source
 
@@ -42,7 +43,8 @@ _LINKS_A_PAGE_AHEAD = 5_000
 #: A repair may uncover differences that others cancelled: so many are made at most.
 _REPAIRS = 3
 #: What a file does not say, as options and as members of the metadata of Parquet.
-_OF_FILE = ("timezone", "since", "until")
+#: What a file does not say by its rows: the option, and the name in the metadata that an export writes.
+_OF_FILE = {"timezone": "timezone", "since": "start", "until": "end"}
 
 
 class Audit(Struct, frozen=True, kw_only=True):
@@ -112,7 +114,7 @@ def audit(
     """
     monitor = monitor or Monitor()
     login = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
-    with _calling_dlt(name_of(pipeline)):
+    with calling_dlt(name_of(pipeline), _place_of(pipeline)):
         with _file_locked(Path(pipeline.pipelines_dir) / "slashtag"):
             pipeline.drop()
             pipeline.sync_destination()
@@ -170,7 +172,7 @@ def audit_file(
     """
     held, metadata = held_in(Path(path))
     given = {"timezone": timezone, "since": since, "until": until}
-    told = {name: given[name] or metadata.get(f"slashtag.{name}") or metadata.get(name) for name in _OF_FILE}
+    told = {name: given[name] or metadata.get(f"slashtag.{key}") for name, key in _OF_FILE.items()}
     if missing := [f"--{name}" for name, value in told.items() if not value]:
         raise InvalidRequestError(f"{path} does not say its zone and days: give {', '.join(missing)}")
     zone = str(told["timezone"])

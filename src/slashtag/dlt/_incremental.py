@@ -56,6 +56,17 @@ class ClicksTable:
     timezone: str
     monitor: Monitor
     dimensions: tuple[str, ...] = ()
+    #: Whether days without clicks are rows where the destination has no others.
+    zeros: bool = True
+
+    def empty(self) -> Any:
+        """Return the table without rows."""
+        return self._table([])
+
+    @property
+    def missing(self) -> list[str]:
+        """What is listed and not loaded, or not all of it."""
+        return [key for key in self._series if key not in self._after]
 
     async def tables(
         self, read: ReadListed, read_reload: ReadReload, session: AsyncSession
@@ -77,6 +88,7 @@ class ClicksTable:
             # Creates the table, also if there are no links or tags.
             yield self._table([])
         if self.since > self._today:
+            self._after |= self._series
             return
         async with aclosing(self._rows(session)) as parts:
             async for table in self._in_tables(parts):
@@ -92,7 +104,12 @@ class ClicksTable:
             through=datetime.fromtimestamp(answered, self._zone).date(),
             dimensions=self.dimensions,
             series=self._after,
+            zeros=self.zeros,
+            earlier=None
+            if self._may_have is None
+            else tuple({*self._may_have, *self._series} - {*self._after}),
         )
+        self.through = record.through
         # As one str: dlt copies its state several times.
         self.state["record"] = json.encode(record).decode()
 
@@ -124,14 +141,20 @@ class ClicksTable:
         """Decide which series are continued, and from which day on."""
         self._series = listed.series
         self._today = listed.now.astimezone(self._zone).date()
-        self._first = self.since
+        self._first, self.through = self.since, self._today
         #: Series of the load before whose links are the same, and those of this load.
         self._before: dict[str, Series] = {}
         self._after: dict[str, Series] = {}
         self._doubtful = set[str]()
         held = self._held
+        #: What may have rows at the destination, None: anything.
+        self._may_have: set[str] | None = set()
+        if held is not None:
+            self._may_have = None if held.earlier is None else {*held.earlier, *held.series}
         # Earlier days are missing, or days were over by a clock that was ahead, or dimensions are missing.
         if held is None or held.since > self.since or held.through > self._today + _DAY:
+            return
+        if self.zeros and not held.zeros:
             return
         if not set(self.dimensions) <= set(held.dimensions):
             return
@@ -333,7 +356,20 @@ class ClicksTable:
             # A link may have been renamed since that was counted, and another one have its slashtag.
             clicks = {day: n for day, n in clicks.items() if expected.get(day, n) == n}
         rows = ((day, (count, day < self._today)) for day, count in clicks.items())
-        return ((key, day, *row) for day, row in rows if row != known.get(day) or self._is_again(day))
+        return (
+            (key, day, *row)
+            for day, row in rows
+            if self._is_again(day)
+            or (row != known.get(day) and (self.zeros or row[0] or self._may_hold(key, day, known)))
+        )
+
+    def _may_hold(self, key: str, day: date, known: Mapping[date, tuple[int, bool]]) -> bool:
+        """Return whether the destination may have clicks of a day, which a row without has to replace."""
+        if day in known:
+            return known[day][0] > 0
+        if self._held is not None and key in self._before:
+            return day <= self._held.through
+        return self._may_have is None or key in self._may_have
 
     def _labels(self, key: str, stats: RangeStats) -> Rows:
         """Return the rows of a month, or one that deletes those that another load may have brought.

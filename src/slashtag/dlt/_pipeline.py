@@ -1,187 +1,79 @@
-"""The pipeline of dlt: where it is, and runs of it, one at a time, with this library's errors."""
+"""Runs of a pipeline of dlt, one at a time, each of which is loaded whole."""
 
-import hashlib
-import os
+import logging
+import time
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import dlt
-from dlt.common.configuration.container import Container
-from dlt.common.configuration.exceptions import ConfigFieldMissingException
-from dlt.common.configuration.providers import DictionaryProvider
-from dlt.common.configuration.specs.pluggable_run_context import PluggableRunContext
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
-from dlt.common.normalizers.naming.snake_case import NamingConvention
-from dlt.common.pipeline import get_dlt_pipelines_dir
-from dlt.common.runtime.telemetry import stop_telemetry
+from dlt.destinations.exceptions import DatabaseException
 from dlt.pipeline.state_sync import load_pipeline_state_from_destination
 
-from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
-from .._internal import FileLock, check_local_path
-from ._source import MERGE, journal_of, number_of_loads
+from .. import ExportError
+from .._internal import FileLock
+from ._calling import calling_dlt
+from ._files import remove_earlier, split_by_month
+from ._source import LISTED, MERGE, journal_of, number_of_loads
 
-_sqlite = partial(dlt.destinations.sqlalchemy, create_primary_keys=True)
-#: Destinations that are a file or folder: default dataset, characters that paths must not have, as they are
-#: taken for parts of a URL or for patterns, and rows would go to another file, and how dlt is told of them.
-LOCAL: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
-    "duckdb": ("slashtag", "?", lambda path: dlt.destinations.duckdb(str(path))),
-    "sqlite": ("main", "%?", lambda path: _sqlite(f"sqlite:///{path}")),
-    "filesystem": ("slashtag", "*?[", lambda path: dlt.destinations.filesystem(path.as_uri())),
-}
-
-#: What a path has to be, if it exists, for each of LOCAL.
-_KINDS = {
-    "duckdb": "a DuckDB database",
-    "sqlite": "a SQLite database",
-    "filesystem": "a folder",
-}
-#: Destinations that names of files suggest, by their endings; where none is given, these names are refused.
-_SUGGESTED = {
-    **dict.fromkeys((".db", ".db3", ".s3db", ".sl3", ".sqlite", ".sqlite3"), "sqlite"),
-    **dict.fromkeys((".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx"), "filesystem"),
-}
-#: Errors that a load raises as they are.
-_OWN = (SlashtagError, KeyboardInterrupt)
 _BUSY = "another load of this pipeline or into its destination is under way"
 _COUNT = "SELECT count(*) FROM {}"
 _BY_KEYS = "({keys}) IN (SELECT {keys} FROM {{staging_table}})"
 _LOCK = "SELECT pg_try_advisory_lock(hashtext(%s))"
-
-
-def local_pipeline(
-    destination: str | None,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    dataset: str | None = None,
-    pipelines_dir: str | os.PathLike[str] | None = None,
-) -> dlt.Pipeline:
-    """Return a pipeline into a file, a folder or another destination, with its own working folder.
-
-    `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
-    one, set in dlt's configuration. None is "duckdb", but a new file is refused if its name suggests another
-    kind, such as `.sqlite`. dlt's telemetry is off unless its configuration turns it on. Raises
-    InvalidRequestError unless there is a path where one is needed, for a URL, and for a path that exists and
-    is of another kind; ConfigurationError if packages that dlt needs for the destination are missing, or for
-    a path that it would read as another one.
-
-    DuckDB calls a database as its file, up to the first dot. If that is the name of the dataset, in any case,
-    `_data` is added to the latter: DuckDB could not tell one from the other.
-    """
-    given, destination = destination, destination or "duckdb"
-    if (destination in LOCAL) != (path is not None):
-        needs = "needs the path of its file or folder" if path is None else "takes no path"
-        raise InvalidRequestError(f"{destination} {needs}")
-    target: Any = destination
-    name = dataset or "slashtag"
-    if path is not None:
-        check_local_path(path)
-        path = Path(path).absolute()
-        _check_kind(path, destination, is_given=given is not None)
-        default, not_in_paths, make = LOCAL[destination]
-        if wrong := "".join(sorted(set(not_in_paths) & set(str(path)))):
-            raise ConfigurationError(f"{destination} cannot have {wrong} in a path: {path}")
-        target, name = make(path), dataset or default
-        if destination == "duckdb":
-            name = _told_from_database(name, path)
-    where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
-    folder = Path(pipelines_dir or _pipelines_dir()) / f"slashtag-{where}"
-    with _calling_dlt(destination):
-        if destination == "sqlite":
-            # Without it dlt fails with an unclear error.
-            import_module("sqlalchemy")
-        return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
-
-
-def _pipelines_dir() -> Path:
-    """Return dlt's folder of pipelines.
-
-    dlt joins it to XDG_DATA_HOME also where that is empty or relative: the working directory would get it,
-    and a run from another one would not find its journal (XDG Base Directory Specification). A relative
-    DLT_DATA_DIR is meant.
-    """
-    folder = Path(get_dlt_pipelines_dir())
-    if folder.is_absolute() or "DLT_DATA_DIR" in os.environ:
-        return folder
-    return Path("~/.dlt/pipelines").expanduser()
-
-
-def _check_kind(path: Path, destination: str, *, is_given: bool) -> None:
-    """Refuse a path of another kind than its destination, which a name decides if `is_given` is False."""
-    found, needed = _kind_of(path), _KINDS[destination]
-    if found not in (None, destination):
-        raise InvalidRequestError(
-            f"{path} is {_KINDS[found]}, and destination {destination} needs {needed}: give another path, "
-            f"or --destination {found}"
-        )
-    suggested = _SUGGESTED.get(path.suffix.lower())
-    if found is None and suggested is not None and not is_given:
-        raise InvalidRequestError(
-            f"{path.name} is no usual name of {needed}: give --destination {suggested} for "
-            f"{_KINDS[suggested]}, or --destination {destination}"
-        )
-
-
-def _kind_of(path: Path) -> str | None:
-    """Return of which of LOCAL a path is; None if it is of none of them, or missing."""
-    if path.is_dir():
-        return "filesystem"
-    try:
-        with path.open("rb") as file:
-            head = file.read(16)
-    except OSError:  # the destination tells what is wrong
-        return None
-    return "sqlite" if head == b"SQLite format 3\0" else "duckdb" if head[8:12] == b"DUCK" else None
-
-
-def _told_from_database(dataset: str, path: Path) -> str:
-    """Return the name of a dataset that is not that of the DuckDB database in a file, nor its staging area's.
-
-    Raises ConfigurationError for a database that is called like a schema of DuckDB's own.
-    """
-    database = next(filter(None, path.name.split(".")), "").lower()
-    if database == "information_schema":
-        raise ConfigurationError(
-            f"duckdb cannot have a file called {path.name}: it has a schema of that name"
-        )
-    # As dlt spells it in the database.
-    normalize = NamingConvention().normalize_identifier
-    while database in (dataset.lower(), spelt := normalize(dataset), f"{spelt}_staging"):
-        dataset += "_data"
-    return dataset
+#: Number of primary keys of a PostgreSQL table, and the statement that adds one.
+_KEYS = "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid = %s::regclass"
+_ADD_KEY = "ALTER TABLE {table} ADD PRIMARY KEY ({keys})"
+log = logging.getLogger("slashtag")
+#: Seconds that PostgreSQL waits for a lock that another session has; dlt tries a few times.
+LOCK_SECONDS = 10
+#: Seconds in which a DuckDB file that another program has open may be closed.
+PATIENCE = 30.0
 
 
 def load(pipeline: dlt.Pipeline, source: Any) -> dict[str, int]:
     """Load a source made by `slashtag_source`, and return the number of rows that each table got.
 
-    What an interrupted load has requested is not requested again. The pipeline's working folder is emptied
+    What an interrupted load has requested is not requested again. Each table is changed in one transaction,
+    in the end `loads` gets a row that says what this load was. The pipeline's working folder is emptied
     first: do not use it for other sources. Raises errors of the source; ExportError if another load of this
     pipeline is running, if another machine has loaded meanwhile, or if the destination fails.
     """
     name = pipeline.destination.destination_name
     lock = Path(pipeline.pipelines_dir) / "slashtag"
-    with _calling_dlt(name_of(pipeline)), _file_locked(lock), warnings.catch_warnings():
+    place = _place_of(pipeline)
+    folders = [Path(pipeline.pipelines_dir), *([] if "://" in place else [Path(place)])]
+    with calling_dlt(name_of(pipeline), place, folders), _file_locked(lock), warnings.catch_warnings():
         # Warnings of dlt and of drivers about how they load.
         warnings.simplefilter("ignore")
-        # The destination has the state. What an interrupted load left here may not fit it: another machine
-        # may have loaded since, or the destination may be gone or restored from a backup.
-        pipeline.drop()
-        pipeline.sync_destination()
-        _restore_tables(pipeline)
+        if name == "postgres":
+            _limit_locks(pipeline)
+        if "://" in place:
+            _check_bucket(pipeline, place)
+        with _file_opened(pipeline):
+            # The destination has the state. What an interrupted load left here may not fit it: another
+            # machine may have loaded since, or the destination may be gone or restored from a backup.
+            pipeline.drop()
+            pipeline.sync_destination()
+            _restore_tables(pipeline)
         loads = number_of_loads(pipeline.state)
         if name == "sqlalchemy":
             _delete_by_keys(source)
         pipeline.extract(source)
-        counts = pipeline.normalize().row_counts
+        counts = _normalize(pipeline)
         with _destination_locked(pipeline):
             if _loads_at_destination(pipeline) != loads:
                 raise ExportError("another load has changed the destination meanwhile: run this one again")
-            pipeline.load()
+            _load(pipeline)
+            if name == "postgres":
+                _add_primary_keys(pipeline)
+            # After the rows that it speaks of, or a load that is killed would claim to be complete.
+            pipeline.extract(source.with_resources("loads"))
+            _normalize(pipeline)
+            _load(pipeline)
         journal_of(pipeline)  # removes that of this load
     return {table: count for table, count in counts.items() if not table.startswith("_dlt")}
 
@@ -193,9 +85,69 @@ def name_of(pipeline: dlt.Pipeline) -> str:
     return str(pipeline.destination.destination_name)
 
 
+def _place_of(pipeline: dlt.Pipeline) -> str:
+    """Return the path, URL or name of a destination, without credentials."""
+    given = pipeline.destination.config_params
+    url = str(given.get("bucket_url") or given.get("credentials") or pipeline.destination.destination_name)
+    return url.removeprefix("sqlite:///").removeprefix("file://").partition("?")[0]
+
+
+def _limit_locks(pipeline: dlt.Pipeline) -> None:
+    """Have PostgreSQL give up waiting for a lock, unless its credentials have options for that."""
+    connection: Any = pipeline.sql_client()
+    credentials = connection.credentials
+    query = dict(credentials.query or {})
+    if "lock_timeout" not in (options := query.get("options", "")):
+        credentials.query = {**query, "options": f"{options} -clock_timeout={LOCK_SECONDS}s"}
+    pipeline.destination.config_params["credentials"] = credentials
+
+
+def _check_bucket(pipeline: dlt.Pipeline, url: str) -> None:
+    """Raise ExportError if a bucket is missing: dlt would make one, in the end."""
+    connection: Any = pipeline.destination_client()
+    with connection as client:
+        if not client.fs_client.exists(bucket := url.partition("://")[2].partition("/")[0]):
+            raise ExportError(f"{url}: check the bucket {bucket}, its credentials and its address")
+
+
+def _normalize(pipeline: dlt.Pipeline) -> dict[str, int]:
+    counts = pipeline.normalize().row_counts
+    if pipeline.destination.destination_name == "filesystem":
+        split_by_month(pipeline)
+    return counts
+
+
+def _load(pipeline: dlt.Pipeline) -> None:
+    """Load what was normalized; of files, remove those of earlier listings then."""
+    (load_id, *_) = pipeline.list_normalized_load_packages() or [""]
+    pipeline.load()
+    if load_id and pipeline.destination.destination_name == "filesystem":
+        connection: Any = pipeline.destination_client()
+        with connection as client:
+            remove_earlier(client, load_id, LISTED)
+
+
+def _add_primary_keys(pipeline: dlt.Pipeline) -> None:
+    """Add primary keys to tables of PostgreSQL, for which dlt makes none; warn where that is not possible."""
+    connection: Any = pipeline.sql_client()
+    with connection as client:
+        for name in pipeline.default_schema.data_table_names():
+            columns: Any = pipeline.default_schema.get_table_columns(name).values()
+            keys = [client.escape_column_name(each["name"]) for each in columns if each.get("primary_key")]
+            qualified = client.make_qualified_table_name(name)
+            if keys and client.execute_sql(_KEYS, qualified) == [(0,)]:
+                try:
+                    client.execute_sql(_ADD_KEY.format(table=qualified, keys=", ".join(keys)))
+                except DatabaseException as error:
+                    reason = str(error).strip().partition("\n")[0]
+                    log.warning("%s has no primary key: %s; the next load tries again", name, reason)
+
+
 def _delete_by_keys(source: Any) -> None:
     """Have the rows that a load replaces found by their keys: SQLite would look at every row of the table."""
-    for resource in source.resources.values():
+    for name, resource in source.resources.items():
+        if name in LISTED:  # replaced as a whole
+            continue
         columns = resource.compute_table_schema()["columns"].values()
         for hint in ("merge_key", "primary_key"):
             if keys := ", ".join(column["name"] for column in columns if column.get(hint)):
@@ -234,12 +186,29 @@ def _loads_at_destination(pipeline: dlt.Pipeline) -> int:
 
 
 @contextmanager
+def _file_opened(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
+    """Keep a DuckDB file open, which locks it; one that another program has open is waited for."""
+    connection: Any = pipeline.sql_client() if pipeline.destination.destination_name == "duckdb" else None
+    until = time.monotonic() + PATIENCE
+    with ExitStack() as stack:
+        while connection is not None:
+            try:
+                stack.enter_context(connection)
+                break
+            except Exception as error:
+                if "set lock" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+        yield
+
+
+@contextmanager
 def _destination_locked(pipeline: dlt.Pipeline) -> Generator[None, None, None]:
     """Refuse a second load into a DuckDB or SQLite file, or a dataset of PostgreSQL."""
     name = pipeline.destination.destination_name
     with ExitStack() as stack:
-        if name in ("duckdb", "postgres", "sqlalchemy"):
-            # DuckDB locks a file while it is open.
+        stack.enter_context(_file_opened(pipeline))
+        if name in ("postgres", "sqlalchemy"):
             connection: Any = pipeline.sql_client()
             client = stack.enter_context(connection)
             dataset = client.fully_qualified_dataset_name()
@@ -261,47 +230,3 @@ def _file_locked(path: Path) -> Generator[None, None, None]:
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def _calling_dlt(destination: str) -> Generator[None, None, None]:
-    """Give dlt settings, unless its configuration has others, for the time of a call, and mend its errors.
-
-    Errors of this library and Ctrl-C are raised as themselves, and others as ExportError.
-    """
-    settings: dict[str, Any] = {
-        "runtime": {"dlthub_telemetry": False, "log_level": "CRITICAL"},
-        # Otherwise the destination keeps a copy of the rows of the last load.
-        "load": {"truncate_staging_dataset": True},
-    }
-    if destination == "filesystem":
-        # Merging into plain files only appends: readers tell rows apart by the load that brought them.
-        parquet = {"add_dlt_load_id": True}
-        settings["normalize"] = {"loader_file_format": "parquet", "parquet_normalizer": parquet}
-    provider = DictionaryProvider()
-    providers = Container()[PluggableRunContext].providers.providers
-    providers.append(provider)
-    try:
-        with provider.values(settings):
-            # dlt may have read its configuration before.
-            stop_telemetry()
-            dlt.current.run_context().initialize_runtime()
-            yield
-    except Exception as failed:
-        cause: BaseException = failed
-        while not isinstance(cause, _OWN) and (deeper := cause.__cause__ or cause.__context__):
-            cause = deeper
-        if isinstance(cause, _OWN):
-            raise cause from None
-        if isinstance(cause, ImportError):
-            extra = {"sqlite": "sqlalchemy"}.get(destination, destination)
-            problem = f'{destination} needs more packages: pip install "dlt[{extra}]"'
-            raise ConfigurationError(problem) from failed
-        if isinstance(cause, ConfigFieldMissingException):
-            variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
-            raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
-        lines = str(cause).strip().splitlines()
-        problem = f"{destination} failed: {lines[0] if lines else type(cause).__name__}".rstrip(".")
-        raise ExportError(f"{problem}. Correct that, and load again: the answers are kept") from failed
-    finally:
-        providers.remove(provider)

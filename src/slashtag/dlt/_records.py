@@ -78,7 +78,8 @@ class TableRecord(Struct, frozen=True):
 
     That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
     have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
-    that the next load requests all its days again.
+    that the next load requests all its days again. `zeros` says whether days without clicks have rows;
+    `earlier` are the slashtags or tags without a series that may have some, None where that is unknown.
     """
 
     timezone: str
@@ -88,3 +89,5 @@ class TableRecord(Struct, frozen=True):
     through: date
     dimensions: tuple[str, ...]
     series: dict[str, Series]
+    zeros: bool = True
+    earlier: tuple[str, ...] | None = None

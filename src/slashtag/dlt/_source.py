@@ -3,7 +3,8 @@
 import hmac
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
@@ -14,13 +15,23 @@ from typing import Any, TypeVar
 
 import dlt
 from anyio.from_thread import start_blocking_portal
-from msgspec import json
+from msgspec import ValidationError, json
 
-from .. import AsyncSession, ConfigurationError, DateRange, InvalidRequestError, parse_zone
-from .._internal import account_key, remove_journal
+from .. import (
+    AsyncSession,
+    ConfigurationError,
+    DateRange,
+    ExportError,
+    InvalidRequestError,
+    ShortUrl,
+    Tag,
+    __version__,
+    parse_zone,
+)
+from .._internal import account_key, remove_journal, set_aside_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
-from ..tables import arrow_table
+from ..tables import Column, Table, arrow_table
 from ._incremental import ClicksTable
 from ._late import find_late
 from ._records import Listed, Monitor, ReadListed, Reload, Series, TableRecord
@@ -36,6 +47,35 @@ DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 #: A load has no row twice: to look for such rows would take DuckDB as much memory as all rows at once.
 MERGE: Any = {"disposition": "merge", "strategy": "delete-insert", "deduplicated": True}
 
+#: Tables of listings, all of whose rows each load replaces, in one transaction.
+LISTED = ("links", "tags")
+WHOLE: Any = {**MERGE, "destination_scope": "1 = 1"}
+#: What each load says of itself.
+LOADS = Table(
+    (
+        Column("loaded_at", "timestamp"),
+        Column("account"),
+        Column("timezone"),
+        Column("since", "date"),
+        Column("through", "date"),
+        Column("complete", "bool"),
+        Column("missing_links", "int"),
+        Column("missing"),
+        Column("requests", "int"),
+        Column("seconds", "float"),
+        Column("version"),
+        Column("tables"),
+    )
+)
+#: Names of missing links that a row of `loads` has, at most.
+MOST_NAMES = 100
+#: Share of a listing, or of the links of an account, that is there again if it is the same one.
+SAME = 0.9
+
+
+class ShrunkListingError(ExportError):
+    """A listing lacks more than a tenth of what the last load saw, twice: nothing was loaded."""
+
 
 @dlt.source(name="slashtag", section="slashtag")
 def slashtag_source(
@@ -48,16 +88,20 @@ def slashtag_source(
     dimensions: Iterable[str] = (),
     by_tag: bool = False,
     reload: tuple[str | date, str | date] | Reload | None = None,
+    zeros: bool = True,
+    allow_shrink: bool = False,
     session_options: Mapping[str, Any] | None = None,
     monitor: Any = None,
 ) -> Iterable[Any]:
     """Links, tags and clicks of an account, loaded incrementally.
 
     Resources and their keys: `links` and `tags` replace their tables. `clicks_daily` (slashtag, date) has the
-    clicks of each link and day from `since` on, including zeros; `final` is false for a day that was not
-    over. With `by_tag`, `clicks_by_tag` (tag, date) has the same for each tag. With `dimensions`, some of
-    device, browser, platform, country and referrer, `clicks_by_dimension` (slashtag, month, dimension, label)
-    has the clicks of each label in each month, given by its first day.
+    clicks of each link and day from `since` on; `final` is false for a day that was not over. Days without
+    clicks are rows too, unless `zeros` is false. With `by_tag`, `clicks_by_tag` (tag, date) has the same for
+    each tag. With `dimensions`, some of device, browser, platform, country and referrer,
+    `clicks_by_dimension` (slashtag, month, dimension, label) has the clicks of each label in each month,
+    given by its first day. Without these the tables are empty. `loads`, which is not selected, is for `load`:
+    in the end it adds a row that says what the load was.
 
     The first load requests all days. Later ones request days that were not over, the `lookback` days before,
     for late clicks, and new links, or slashtags that other links have now, from `since`; only rows that
@@ -69,12 +113,16 @@ def slashtag_source(
     the ids and hits of each slashtag and its clicks of the last days. An interrupted load continues with the
     journal in the pipeline's folder.
 
+    A listing that lacks more than a tenth of the links or tags of the last load is read again, past caches;
+    if it stays so, nothing is loaded, unless `allow_shrink` is true. An apikey that is not that of the last
+    load is taken for a new one of its account where the links are the same.
+
     `timezone` is "+HH:MM" or the name of a zone. `session_options` are those of AsyncSession. Raises
     InvalidRequestError at once for wrong arguments, such as a `since` that is after today. Raises
     ConfigurationError if the destination holds days of another timezone, account or service, or was loaded by
     a newer version, or if this machine's clock and the `Date` of the service's answers are more than a day
-    apart, and errors of `session.stats.collect_each`, both wrapped by dlt: `load` unwraps them. See
-    docs/service.md, List short URLs; Statistics for a date or date range.
+    apart, ShrunkListingError, and errors of `session.stats.collect_each`, all wrapped by dlt: `load` unwraps
+    them. See docs/service.md, List short URLs; Statistics for a date or date range.
     """
     first_day, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
@@ -88,7 +136,12 @@ def slashtag_source(
         again = Reload(span=DateRange(*reload).span(parse_zone(timezone)))
     monitor = monitor or Monitor()
     load_session = LoadSession(
-        monitor, base_url=base_url, apikey=apikey, apisecret=apisecret, **(session_options or {})
+        monitor,
+        allow_shrink=allow_shrink,
+        base_url=base_url,
+        apikey=apikey,
+        apisecret=apisecret,
+        **(session_options or {}),
     )
 
     def listing(name: str, read: ReadListed) -> Any:
@@ -98,14 +151,27 @@ def slashtag_source(
         def resource() -> Iterator[Any]:
             yield from load_session.iterate(tables)
 
-        return dlt.resource(resource, name=name, write_disposition="replace")
+        return dlt.resource(resource, name=name, write_disposition=WHOLE, primary_key="id")
 
-    def clicks(name: str, read: ReadListed, key: tuple[str, ...], dimensions: tuple[str, ...] = ()) -> Any:
+    def clicks(
+        name: str,
+        read: ReadListed,
+        key: tuple[str, ...],
+        dimensions: tuple[str, ...] = (),
+        *,
+        is_loaded: bool = True,
+    ) -> Any:
+        """Return the resource of a table of clicks, which only creates it unless it is loaded."""
+
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
-            table = ClicksTable(name, key, state, first_day, lookback, timezone, monitor, dimensions)
+            table = ClicksTable(name, key, state, first_day, lookback, timezone, monitor, dimensions, zeros)
             read_reload = partial(load_session.read_reload, again, parse_zone(timezone), lookback)
-            yield from load_session.iterate(partial(table.tables, read, read_reload))
+            if is_loaded:
+                load_session.tables.append(table)
+                yield from load_session.iterate(partial(table.tables, read, read_reload))
+            elif not _has_table(dlt.current.pipeline(), name):
+                yield table.empty()
 
         options: Any = {"name": name, "write_disposition": MERGE, "primary_key": key}
         if dimensions:
@@ -117,11 +183,19 @@ def slashtag_source(
         yield listing("links", load_session.list_links)
         yield listing("tags", load_session.list_tags)
     yield clicks("clicks_daily", load_session.list_links, ("slashtag", "date"))
-    if by_tag:
-        yield clicks("clicks_by_tag", load_session.list_tags, ("tag", "date"))
-    if chosen:
-        key = ("slashtag", "month", "dimension", "label")
-        yield clicks("clicks_by_dimension", load_session.list_links, key, chosen)
+    yield clicks("clicks_by_tag", load_session.list_tags, ("tag", "date"), is_loaded=by_tag)
+    key = ("slashtag", "month", "dimension", "label")
+    of = chosen or DIMENSIONS
+    yield clicks("clicks_by_dimension", load_session.list_links, key, of, is_loaded=bool(chosen))
+
+    def loads() -> Iterator[Any]:
+        yield load_session.summary()
+
+    yield dlt.resource(loads, name="loads", write_disposition="append", selected=False)
+
+
+def _has_table(pipeline: Any, name: str) -> bool:
+    return pipeline.default_schema_name is not None and name in pipeline.default_schema.tables
 
 
 class LoadSession:
@@ -131,10 +205,16 @@ class LoadSession:
     still running.
     """
 
-    def __init__(self, monitor: Monitor, **session_options: Any) -> None:
+    def __init__(self, monitor: Monitor, *, allow_shrink: bool, **session_options: Any) -> None:
         self.monitor = monitor
+        #: Tables of clicks that are loaded.
+        self.tables: list[ClicksTable] = []
+        self._allow_shrink = allow_shrink
         self._options = session_options
+        self._began = time.monotonic()
         self._users = 0
+        #: Slashtags whose statistics cannot be requested.
+        self._uncountable: list[str] = []
         self._links: Listed | None = None
         self._tags: Listed | None = None
         self._now: datetime | None = None
@@ -147,8 +227,9 @@ class LoadSession:
                 uvloop = {"use_uvloop": find_spec("uvloop") is not None}
                 self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
+                set_aside_journal(session)
                 self._state, self._pipeline = dlt.current.source_state(), dlt.current.pipeline()
-                _bind(self._state, session)
+                self._new_key = _bind(self._state, session)
                 self.monitor.metrics = session.metrics
                 self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
                 self._stack = stack.pop_all()
@@ -178,10 +259,20 @@ class LoadSession:
         """Return all links, listed once, and their slashtags."""
         if self._links is None:
             progress = self.monitor.progress and partial(self.monitor.progress, "links")
-            links = await Links.read(session, progress=progress)
+
+            async def read(anew: bool) -> list[ShortUrl]:
+                listed = await session.urls.list(progress=progress, anew=anew).to_list()
+                if self._new_key is not None:
+                    _confirm_account(self._state, self._new_key, listed, session.base_url)
+                    self._new_key = None
+                return listed
+
+            listed = await self._read_whole("links", read)
+            links = await Links.read(session, listed)
             if links.uncountable:
                 text = "%d links are left out of the clicks: statistics cannot be requested for %r"
                 log.warning(text, len(links.uncountable), links.uncountable[0].slashtag)
+                self._uncountable = [str(link.slashtag) for link in links.uncountable]
             rows = map(url_row, chain(*links.by_slashtag.values(), links.uncountable))
             series = {
                 key: Series(tuple(sorted(link.id for link in links.by_slashtag[key])), hits)
@@ -193,7 +284,13 @@ class LoadSession:
     async def list_tags(self, session: AsyncSession) -> Listed:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
-            tags = await session.tags.list().to_list()
+
+            async def read(anew: bool) -> list[Tag]:
+                return await session.tags.list(anew=anew).to_list()
+
+            if self._new_key is not None:
+                await self.list_links(session)  # which tell whose account it is
+            tags = await self._read_whole("tags", read)
             if unnamed := sum(not tag.name for tag in tags):
                 log.warning("%d tags are left out of the clicks: their names cannot be read", unnamed)
             series = {tag.name: Series((tag.id,)) for tag in tags if tag.name}
@@ -218,6 +315,42 @@ class LoadSession:
                 )
         return self._reload
 
+    async def _read_whole(self, name: str, read: Callable[[bool], Awaitable[list[T]]]) -> list[T]:
+        """Read a listing, and again, past caches, if it lacks more than a tenth of that of the last load.
+
+        A replica that lags behind, or a listing that is cut short, would remove what it lacks.
+        """
+        listed, before = await read(False), self._state.setdefault("listed", {})
+        if len(listed) < before.get(name, 0) * SAME:
+            listed = max(listed, await read(True), key=len)
+            if len(listed) < before[name] * SAME and not self._allow_shrink:
+                raise ShrunkListingError(
+                    f"{len(listed):,} {name} are listed, twice, and the last load had {before[name]:,}: "
+                    "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
+                )
+        before[name] = len(listed)
+        return listed
+
+    def summary(self) -> Any:
+        """Return what the load was, as a table of one row."""
+        table = self.tables[0]
+        missing = list(dict.fromkeys(chain(self._uncountable, *(each.missing for each in self.tables))))
+        row = (
+            datetime.now(UTC).replace(tzinfo=None),
+            self._state["account"]["key"][:32],
+            table.timezone,
+            table.since,
+            table.through,
+            not missing,
+            len(missing),
+            ",".join(missing[:MOST_NAMES]) or None,
+            self.monitor.metrics.attempts if self.monitor.metrics else 0,
+            round(time.monotonic() - self._began, 1),
+            __version__,
+            ",".join([*LISTED, *(each.name for each in self.tables)]),
+        )
+        return arrow_table(LOADS, [row])
+
     def _present(self, session: AsyncSession) -> datetime:
         """Return the time of the first listing, by the earlier of this machine's clock and the service's.
 
@@ -238,12 +371,13 @@ class LoadSession:
         return self._now
 
 
-def _bind(state: dict[str, Any], session: AsyncSession) -> None:
+def _bind(state: dict[str, Any], session: AsyncSession) -> str | None:
     """Bind a destination to the account that is loaded, or check that it is bound to it.
 
     `state` is kept at the destination. It gets a salted key of base URL and apikey, neither of which can be
-    read from it; the apisecret may be replaced. Raises ConfigurationError for another account, and for a
-    destination of a newer version.
+    read from it; the apisecret may be replaced. Returns the key if it is another one than that of the last
+    load from the same base URL: it may be that of a new apikey. Raises ConfigurationError for another
+    service, and for a destination of a newer version.
     """
     if (format := state.get("format", FORMAT)) > FORMAT:
         problem = f"the destination was loaded by a newer version of slashtag (format {format}, not {FORMAT})"
@@ -252,11 +386,46 @@ def _bind(state: dict[str, Any], session: AsyncSession) -> None:
     account = state.setdefault("account", {"salt": secrets.token_hex(16)})
     key = account_key(session, account["salt"]).hex()
     # A destination of a version without keys is bound by its next load.
-    if not hmac.compare_digest(account.setdefault("key", key), key):
-        problem = (
-            f"the destination holds clicks of another account than that of this apikey at {session.base_url}"
-        )
-        raise ConfigurationError(f"{problem}: use another dataset")
+    if hmac.compare_digest(account.setdefault("key", key), key):
+        return None
+    held = _held(state)
+    if held is None or held.base_url != session.base_url:
+        raise _other_account(session.base_url)
+    return key
+
+
+def _held(state: Mapping[str, Any]) -> TableRecord | None:
+    """Return what the last load saw of the links, if there was one that this version can read."""
+    try:
+        return json.decode(state["resources"]["clicks_daily"]["record"], type=TableRecord)
+    except (KeyError, ValidationError):
+        return None
+
+
+def _confirm_account(state: dict[str, Any], key: str, listed: list[ShortUrl], base_url: str) -> None:
+    """Bind a destination to a new apikey, if the links are those of the last load.
+
+    Raises ConfigurationError if less than nine tenths of them are there.
+    """
+    held = _held(state)
+    before = held.series if held else {}
+    ids: dict[str | None, set[int]] = {}
+    for link in listed:
+        ids.setdefault(link.slashtag, set()).add(link.id)
+    same = sum(ids.get(slashtag) == {*series.ids} for slashtag, series in before.items())
+    if same == 0 or same < len(before) * SAME:
+        raise _other_account(base_url, f" ({same:,} of its {len(before):,} links are listed)")
+    state["account"]["key"] = key
+    log.warning(
+        "the apikey is new; its account has the links that the destination holds, and is taken for the same"
+    )
+
+
+def _other_account(base_url: str, why: str = "") -> ConfigurationError:
+    problem = f"the destination holds clicks of another account than that of this apikey at {base_url}{why}"
+    return ConfigurationError(
+        f"{problem}: use the apikey of that account, or another path or --dataset for this one"
+    )
 
 
 def number_of_loads(state: Mapping[str, Any]) -> int:

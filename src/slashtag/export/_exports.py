@@ -34,6 +34,8 @@ from ._columns import LinkColumns, with_columns
 By = Literal["slashtag", "tag"]
 #: The longest span of hours, in days, and the most requests that are prepared at once.
 MOST_DAYS, WORKERS = 32, 64
+#: Characters of the names of missing links that a file has; a property of a workbook has no more.
+MOST_CHARACTERS = 255
 
 log = logging.getLogger("slashtag")
 
@@ -250,6 +252,16 @@ async def export_clicks(
         # A file would be replaced by an empty one.
         raise failures[0].error
     written += await _write(writer, waiting)
+    missing = sorted({name for failure in failures for name in failure.keys or (failure.tag or "",)})
+    writer.describe(
+        {
+            "timezone": str(timezone or "+00:00"),
+            "start": start.isoformat(),
+            "end": end.isoformat(),
+            "complete": str(reconciles and not failures and not bounded).lower(),
+            "missing": ",".join(missing)[:MOST_CHARACTERS],
+        }
+    )
     shared = len(links.repeated | links.foreign) if links else 0
     return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
 

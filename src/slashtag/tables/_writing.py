@@ -3,7 +3,7 @@
 import csv
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
 from itertools import islice
@@ -16,11 +16,12 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from .. import ExportError, InvalidRequestError
-from .._internal import Kind, arrow_columns, import_extra
+from .._internal import Kind, arrow_columns, import_extra, object_url
 from ._atomic_file import AtomicFile
+from ._object import ObjectFile
 
 Row = tuple[str | int | float | date | datetime | None, ...]
-Sink = BinaryIO | AtomicFile
+Sink = BinaryIO | AtomicFile | ObjectFile
 
 #: Rows that are turned into bytes at once.
 BATCH = 5_000
@@ -68,6 +69,9 @@ class Writer(Protocol):
     """Writer of rows."""
 
     def write(self, rows: Iterable[Row], /) -> None: ...
+
+    def describe(self, properties: Mapping[str, str], /) -> None:
+        """Say in the file what its rows are, where the format has a place for it: Parquet and workbooks."""
 
     def close(self) -> None:
         """Write what the format needs at its end, if anything; the file itself stays open."""
@@ -161,6 +165,9 @@ class ParquetWriter:
         self._parquet.write_table(arrow_table(self._table, self._rows))
         self._rows.clear()
 
+    def describe(self, properties: Mapping[str, str], /) -> None:
+        self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in properties.items()})
+
     def close(self) -> None:
         try:
             if self._rows:
@@ -233,6 +240,10 @@ class XlsxWriter:
         elif self._sheet.write_string(self._rows, n, value) == -2:
             raise ExportError(f"{self._names[n]} has more than the {MOST_CHARACTERS:,} characters of a cell")
 
+    def describe(self, properties: Mapping[str, str], /) -> None:
+        for name, text in properties.items():
+            self._book.set_custom_property(f"slashtag.{name}", text, "text")
+
     def close(self) -> None:
         """Complete the workbook and remove its temporary files."""
         try:
@@ -304,11 +315,18 @@ def open_writer(format: str, file: Sink, table: Table, csv: CsvStyle | None = No
     return _WRITERS[format](file, table, **options)
 
 
+def _begin(path: str | os.PathLike[str]) -> AtomicFile | ObjectFile:
+    url = object_url(path)
+    return AtomicFile(path) if url is None else ObjectFile(url)
+
+
 @contextmanager
 def open_table(
     path: str | os.PathLike[str], table: Table, csv: CsvStyle | None = None
 ) -> Generator[Writer, None, None]:
-    """Open a file for the rows of a table; the ending of its name is the format, `csv` the style of CSV.
+    """Open a file for the rows of a table, or an object in a bucket.
+
+    The ending of its name is the format, `csv` the style of CSV.
 
     It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
     InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do, and
@@ -316,7 +334,7 @@ def open_table(
     """
     form = _format_of(path)
     # Closed after an error too: formats write their end now, or when they are dropped.
-    with AtomicFile(path) as file, closing(open_writer(form, file, table, csv)) as writer:
+    with _begin(path) as file, closing(open_writer(form, file, table, csv)) as writer:
         try:
             yield writer
         except UnicodeEncodeError:
@@ -326,7 +344,7 @@ def open_table(
 def check_table_path(path: str | os.PathLike[str]) -> None:
     """Raise the errors that `open_table` raises at once; beginning a file, and removing it, shows them."""
     form = _format_of(path)
-    file = AtomicFile(path)
+    file = _begin(path)
     try:
         open_writer(form, file, Table(())).close()
     finally:

@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from typer import Argument, Option
 
 from ... import AsyncSession, Progress
-from ..._internal import many, remove_journal
+from ..._internal import many, object_url, remove_journal
 from ...export import (
     NAMED_URLS,
     TAGS,
@@ -111,15 +111,22 @@ async def _export(
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units."""
     target, journal = output.file, None
-    if target is not None:
-        path = Path(realpath(target))
+    place: object = "stdout" if target is None else object_url(target) or target
+    if isinstance(place, Path):
+        path = Path(realpath(place))
         # Hidden, so that `*` and readers of folders skip it.
         journal = path.with_name(f".{path.name}.journal")
         run.resumes_from(journal)
     async with run.session(journal=journal) as session:
         with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
             summary = await work(session, writer, progress=start_bar("exporting", unit))
-    run.say(f"{many(summary.rows, 'row')} to {target or 'stdout'}; {run.cost()}")
+    run.say(f"{many(summary.rows, 'row')} to {place}; {run.cost()}")
+    run.figures |= {
+        "output": place,
+        "rows": summary.rows,
+        "shared": summary.shared,
+        "bounded": summary.bounded,
+    }
     if not summary.reconciles:
         run.mark_incomplete()
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")

@@ -23,14 +23,18 @@ LOCAL = ("duckdb", "sqlite", "filesystem")
 def sync(
     run: Run,
     since: datetime = Option(formats=["%Y-%m-%d"], metavar="DATE", help="First day, YYYY-MM-DD."),
-    target: Path | None = Argument(
-        None, metavar="[PATH]", help=f"File or folder of the destinations {', '.join(LOCAL)}."
+    target: str | None = Argument(
+        None,
+        metavar="[PATH]",
+        help=f"File or folder of the destinations {', '.join(LOCAL)}; or s3://, gs:// or az:// and the name "
+        "of a bucket, for Parquet files.",
     ),
     destination: str | None = Option(
         None,
         metavar="NAME",
         help=f"{', '.join(LOCAL)}, or another destination of dlt's, such as postgres or bigquery, "
-        "described by dlt's configuration. Default: duckdb, but for names of other files, such as .sqlite.",
+        "described by dlt's configuration. Default: filesystem for a folder or bucket, else duckdb, but for "
+        "names of other files, such as .sqlite.",
     ),
     dataset: str | None = Option(None, metavar="NAME", help="Schema of the tables. Default: slashtag."),
     dimensions: str | None = Option(
@@ -46,6 +50,13 @@ def sync(
         metavar="FROM TO",
         help="Also request these days again, and load them whatever was loaded before.",
     ),
+    no_zeros: bool = Option(False, "--no-zeros", help="Load no rows for days without clicks."),
+    allow_shrink: bool = Option(
+        False, "--allow-shrink", help="Load also if more than a tenth of the links or tags are gone."
+    ),
+    pipelines_dir: Path | None = Option(
+        None, metavar="FOLDER", help="Working folder of dlt. Default: in DLT_DATA_DIR, or ~/.dlt."
+    ),
     timezone: str | None = TIMEZONE,
     max_failures: int = MAX_FAILURES,
 ) -> None:
@@ -53,11 +64,11 @@ def sync(
 
     Days that were not over, late clicks and new links are requested; what is unchanged costs one request for
     a hundred links. An interrupted run goes on where it stopped. The exit code is 3 where links failed, which
-    the next run requests again.
+    the next run requests again, and where a listing shrank, so that nothing was loaded.
     """
     credentials = find_credentials(run.options)
     loading = imported("sync")
-    pipeline = loading.local_pipeline(destination, target, dataset=dataset)
+    pipeline = loading.local_pipeline(destination, target, dataset=dataset, pipelines_dir=pipelines_dir)
     run.resumes_from(Path(pipeline.working_dir))
     with run.bars() as start_bar:
         bar = cache(start_bar)
@@ -76,14 +87,21 @@ def sync(
             dimensions=tuple(dimensions.split(",")) if dimensions else (),
             by_tag=by_tag,
             reload=reload and (reload[0].date(), reload[1].date()),
+            zeros=not no_zeros,
+            allow_shrink=allow_shrink,
             session_options=run.options.of_session(),
             monitor=monitor,
         )
-        loaded = loading.load(pipeline, source)
-    rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.items())) or "no rows"
+        try:
+            loaded = loading.load(pipeline, source)
+        except loading.ShrunkListingError as error:
+            run.warn(str(error), "not loaded: ")
+            return
+    rows = ", ".join(f"{count:,} {table}" for table, count in sorted(loaded.items()) if count) or "no rows"
+    run.figures |= {"destination": target or destination, "rows": loaded}
     name = pipeline.dataset_name
     # DuckDB needs another name than that of the file.
-    is_duckdb = destination in (None, "duckdb")
+    is_duckdb = pipeline.destination.destination_name == "duckdb"
     schema = f", schema {name}" if is_duckdb and name != (dataset or "slashtag") else ""
     run.say(
         f"{rows} to {target or destination}{schema}; days are those of {parse_zone(timezone)}; {run.cost()}"

@@ -1,0 +1,111 @@
+"""Calls of dlt: with settings of ours, and errors that say what failed and what to do."""
+
+import re
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import disk_usage
+from tempfile import gettempdir
+from typing import Any
+
+import dlt
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.exceptions import ConfigFieldMissingException
+from dlt.common.configuration.providers import DictionaryProvider
+from dlt.common.configuration.specs.pluggable_run_context import PluggableRunContext
+from dlt.common.runtime.telemetry import stop_telemetry
+
+from .. import ConfigurationError, ExportError, SlashtagError
+from ._files import whole_files
+
+#: Errors that a load raises as they are.
+_OWN = (SlashtagError, KeyboardInterrupt)
+_FULL = re.compile("no space left|disk( is|) full|quota exceeded|could not extend file", re.IGNORECASE)
+#: Bytes that are left on a file system that counts as full.
+_NOTHING = 2**20
+#: What to do, by what the message of a destination says.
+_ADVICE = {
+    _FULL: "make room there",
+    re.compile(
+        "could not set lock|conflicting lock", re.IGNORECASE
+    ): "close the other program that has it open",
+    re.compile("lock timeout|database is locked|deadlock", re.IGNORECASE): (
+        "another session has locked its tables: end its transaction (PostgreSQL: see pg_stat_activity)"
+    ),
+    re.compile("connection refused|could not translate host|timeout expired|connect to", re.IGNORECASE): (
+        "check that it runs, and the address in DESTINATION__*__CREDENTIALS"
+    ),
+    re.compile("password|authentication|credentials|access denied|forbidden|permission", re.IGNORECASE): (
+        "check its credentials and what they allow"
+    ),
+    re.compile("bucket does not exist|NoSuchBucket|container does not exist", re.IGNORECASE): (
+        "make the bucket, or correct its name"
+    ),
+}
+
+
+@contextmanager
+def calling_dlt(destination: str, place: str, folders: Iterable[Path] = ()) -> Generator[None, None, None]:
+    """Give dlt settings, unless its configuration has others, for the time of a call, and mend its errors.
+
+    Errors of this library and Ctrl-C are raised as themselves, and others as ExportError, which names the
+    `place` (a path, URL or database) or, if a disk is full, that of the `folders` that is on it.
+    """
+    settings: dict[str, Any] = {
+        "runtime": {"dlthub_telemetry": False, "log_level": "CRITICAL"},
+        # Otherwise the destination keeps a copy of the rows of the last load.
+        "load": {"truncate_staging_dataset": True},
+    }
+    if destination == "filesystem":
+        # Merging into plain files only appends: readers tell rows apart by the load that brought them.
+        parquet = {"add_dlt_load_id": True}
+        settings["normalize"] = {"loader_file_format": "parquet", "parquet_normalizer": parquet}
+    provider = DictionaryProvider()
+    providers = Container()[PluggableRunContext].providers.providers
+    providers.append(provider)
+    try:
+        with provider.values(settings), whole_files():
+            # dlt may have read its configuration before.
+            stop_telemetry()
+            dlt.current.run_context().initialize_runtime()
+            yield
+    except Exception as failed:
+        cause: BaseException = failed
+        while not isinstance(cause, _OWN) and (deeper := cause.__cause__ or cause.__context__):
+            cause = deeper
+        if isinstance(cause, _OWN):
+            raise cause from None
+        if isinstance(cause, ImportError):
+            extra = {"sqlite": "sqlalchemy", "filesystem": place.partition("://")[0]}.get(
+                destination, destination
+            )
+            package = "slashtag" if destination == "filesystem" else "dlt"
+            problem = f'{destination} needs more packages: pip install "{package}[{extra}]"'
+            raise ConfigurationError(problem) from failed
+        if isinstance(cause, ConfigFieldMissingException):
+            variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
+            raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
+        raise ExportError(_message(cause, destination, place, folders)) from failed
+    finally:
+        providers.remove(provider)
+
+
+def _message(cause: BaseException, destination: str, place: str, folders: Iterable[Path]) -> str:
+    """Return what failed, where, and what to do."""
+    lines = str(cause).strip().splitlines()
+    text = (lines[0] if lines else type(cause).__name__).rstrip(".")
+    if _FULL.search(text):
+        # Such an error mostly names no file: it may be dlt's folder, or that of temporary files.
+        full = [str(folder) for folder in (*folders, Path(gettempdir())) if _is_full(folder)]
+        place = ", ".join(dict.fromkeys(full)) or place
+    if destination != place and place not in text:
+        text = f"{text} ({place})"
+    advice = next((advice for pattern, advice in _ADVICE.items() if pattern.search(text)), "correct that")
+    return f"{destination} failed: {text}; {advice}, and load again: the answers are kept"
+
+
+def _is_full(folder: Path) -> bool:
+    """Return whether next to nothing is left on the file system of a folder."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return disk_usage(folder).free < _NOTHING

@@ -1,0 +1,84 @@
+"""Warehouses and exports in a bucket, over the loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if not os.environ.get("CI"):
+    pytest.importorskip("moto")
+    pytest.importorskip("s3fs")
+
+import pyarrow.parquet
+from moto.server import ThreadedMotoServer
+
+from slashtag import ExportError
+from slashtag.sandbox import Sandbox
+from slashtag.tables import Column, Table, open_table
+from tests.support.warehouses import DAY, Clock, Target, sql_rows, truth
+
+s3fs: Any = pytest.importorskip("s3fs")
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Serve S3 with a bucket `lake`, and return a file system on it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    named = {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "DEFAULT_REGION": "us-east-1"}
+    for name, value in {**named, "ENDPOINT_URL": f"http://{host}:{port}"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    system = s3fs.S3FileSystem()
+    if not system.exists("lake"):  # moto keeps it
+        system.mkdir("lake")
+    yield system
+    s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.mark.unmeasured
+@pytest.mark.filterwarnings("ignore")
+def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: Any, tmp_path: Path) -> None:
+    target = Target({"destination": None, "path": "s3://lake/a", "pipelines_dir": tmp_path}, sql_rows)
+    for _ in range(2):
+        target.load(box)
+        found = {}
+        bucket.invalidate_cache()
+        files = sorted(
+            bucket.glob("lake/a/slashtag/clicks_daily/*/*.parquet"), key=lambda name: name.split("/")[-1]
+        )
+        for file in files:
+            for row in pyarrow.parquet.read_table(bucket.open(file)).to_pylist():
+                found[row["slashtag"], row["date"]] = row["clicks"]
+        assert found == truth(box, clock.today)
+        assert len(bucket.glob("lake/a/slashtag/links/*.parquet")) == 1
+        clock.today += DAY
+    assert {file.split("/")[4] for file in files} == {"2024-02", "2024-03"}
+    other = Target({"destination": None, "path": "s3://none/a", "pipelines_dir": tmp_path}, sql_rows)
+    box.requests.clear()
+    with pytest.raises(ExportError, match="check the bucket none"):
+        other.load(box)
+    assert not box.requests
+
+
+@pytest.mark.unmeasured
+@pytest.mark.filterwarnings("ignore")
+def test_an_object_appears_whole_or_not_at_all(bucket: Any) -> None:
+    table = Table((Column("n", "int"),))
+    with open_table("s3://lake/x/n.parquet", table) as writer:
+        writer.write([(1,), (2,)])
+        assert not bucket.exists("lake/x/n.parquet")
+    bucket.invalidate_cache()
+    assert pyarrow.parquet.read_table(bucket.open("lake/x/n.parquet")).to_pylist() == [{"n": 1}, {"n": 2}]
+    with pytest.raises(RuntimeError), open_table("s3://lake/x/m.csv", table):
+        raise RuntimeError
+    with pytest.raises(ExportError, match="check the bucket none"), open_table("s3://none/n.csv", table):
+        pass
+    bucket.invalidate_cache()
+    assert bucket.ls("lake/x") == ["lake/x/n.parquet"]
