@@ -69,6 +69,8 @@ def simulate(box: Sandbox, clock: Clock, target: Target, days: int) -> Iterator[
         ideal = changed + new + ceil((len(now) - changed - new) / 100) + ceil(len(box.truth.urls()) / 500) + 1
         assert monitor.metrics is not None
         assert monitor.metrics.attempts == len(box.requests)
+        # Months before the days that are loaded: all time, and a first and a last part of a month.
+        ideal += 3 * ceil(changed / 100)
         yield Day(clock.today, len(expected), wrong, loaded, len(box.requests), ideal)
         before = now
         clock.today += DAY
