@@ -337,7 +337,7 @@ class LoadSession:
         missing = list(dict.fromkeys(chain(self._uncountable, *(each.missing for each in self.tables))))
         row = (
             datetime.now(UTC).replace(tzinfo=None),
-            self._state["account"]["key"][:32],
+            self._state.get("account", {}).get("key", "")[:32] or None,
             table.timezone,
             table.since,
             table.through,
