@@ -15,7 +15,7 @@ import typer
 from typer import Argument, Option
 
 from ... import AsyncSession, Change, DateRange, InvalidRequestError, Progress, ShortUrl
-from ..._internal import MAX_SLASHTAG, find_doubts, many, optional
+from ..._internal import MAX_SLASHTAG, find_doubts, find_problems, many, optional
 from ...bulk_update import (
     COLUMNS,
     BulkUpdate,
@@ -214,6 +214,8 @@ async def update_url(
     if doubts and not run.confirm(doubts):
         raise InvalidRequestError(f"{'; '.join(doubts)}; {_CONFIRM}")
     change = Change(link, **changes)
+    for _, problem in find_problems([(1, change)], "change"):
+        raise InvalidRequestError(problem)
     async with run.session() as session:
         with run.bars() as start_bar:
             find = partial(_present, key=link, progress=start_bar("reading", "links"))
