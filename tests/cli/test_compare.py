@@ -299,6 +299,26 @@ def test_weekdays_and_hours_of_the_week_are_counted(cli: Cli, box: Sandbox, zone
     assert sum(of_week.values()) == true.total_clicks > 0
 
 
+@pytest.mark.parametrize(
+    ("by", "compare"), [("weekday", "2024-10-21..2024-10-27"), ("weekday-hour", "previous")]
+)
+def test_weekdays_that_only_the_other_span_has_are_compared(
+    cli: Cli, own: Sandbox, by: str, compare: str
+) -> None:
+    link = own.add_url("spring")
+    own.add_click(link, "2024-10-25T12:00:00", times=3)
+    own.add_click(link, "2024-10-26T12:00:00", times=2)
+    arguments = "stats", "2024-10-26", "--by", by, "--compare", compare
+    rows = {row[by.replace("-", "_")]: row for row in objects(cli(*arguments).out)}
+    hour = " 12:00" * (by == "weekday-hour")
+    friday, saturday = rows[f"Friday{hour}"], rows[f"Saturday{hour}"]
+    assert (friday["clicks"], friday["clicks_per_day"], friday["clicks_before"]) == (0, None, 3)
+    assert (saturday["clicks"], saturday["clicks_per_day"]) == (2, 2.0)
+    drawn = cli(*arguments, "--format", "table")
+    assert drawn.code == 0
+    assert "Friday" in drawn.out
+
+
 def test_tables_for_people_name_weekdays(cli: Cli) -> None:
     for by, label in (
         ("day", "2024-10-26 Sat"),

@@ -134,3 +134,20 @@ async def test_questions_that_meet_it_at_once_learn_it_for_all(account: Account)
         box.requests.clear()
         await api.stats.collect(Year(2025), keys=["a"])
         assert paths(box) == [SAMPLES]
+
+
+async def test_a_question_whose_404_comes_after_another_has_learnt_the_path_is_answered() -> None:
+    learnt = asyncio.Event()
+
+    async def script(request: wire.Request) -> wire.Answer:
+        if request.path == SAMPLES:
+            learnt.set()
+            return wire.ok(PERIOD)
+        if request.query["tag"] == ["late"]:
+            await learnt.wait()
+        return wire.envelope(404, "Not found.", [])
+
+    async with scripted(script) as (_, api):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(api.stats.collect(AllTime(), tag=tag)) for tag in ("late", "spring")]
+        assert [task.result().total for task in tasks] == [2, 2]

@@ -84,8 +84,9 @@ class StatsFetcher:
             known.setdefault(stated, False)
             return answer
         except (NotFoundError, UnexpectedResponseError) as error:
-            # For an unknown path, a router may answer without the service's envelope.
-            if error.status != 404 or stated in known:
+            # For an unknown path, a router may answer without the service's envelope. Another call may have
+            # found the path of the samples meanwhile.
+            if error.status != 404 or known.get(stated) is False:
                 raise
             missing = error
         try:

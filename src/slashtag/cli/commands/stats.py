@@ -278,8 +278,10 @@ def _show(
     # Of how many days a weekday, or an hour of it, has the clicks.
     of_days = Counter(map(weekday, stats.clicks)) if isinstance(stats, RangeStats) else Counter[str]()
 
-    def per_day(label: str, clicks: int) -> float:
-        return round(clicks / of_days[label.partition(" ")[0]], 1)
+    def per_day(label: str, clicks: int) -> float | None:
+        # None for a weekday that only the other span has.
+        count = of_days[label.partition(" ")[0]]
+        return round(clicks / count, 1) if count else None
 
     def compared(clicks: int, earlier: int | None) -> Row:
         return () if comparison is None else (earlier, change(clicks, earlier))
@@ -324,16 +326,15 @@ def _show(
 def _draw(
     stats: Statistics,
     clicks: Mapping[str, Mapping[str, Clicks]],
-    per_day: Callable[[str, int], float] | None,
+    per_day: Callable[[str, int], float | None] | None,
     comparison: Comparison | None,
 ) -> None:
     """Draw the clicks of all dimensions, and in further columns those a day and before."""
 
     def told_per_day(dimension: str, labels: Iterable[str]) -> str:
         # Each label has a line of its own, and the total has none.
-        return "".join(
-            f"{per_day(label, clicks[dimension][label][0]):,}" for label in labels if label and per_day
-        )
+        counts = [per_day(label, clicks[dimension][label][0]) for label in labels if label and per_day]
+        return "".join(f"{count:,}" for count in counts if count is not None)
 
     def added(dimension: str, labels: Iterable[str]) -> Clicks:
         found = [clicks[dimension][label] for label in labels]
