@@ -28,8 +28,8 @@ from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
 from ._files import check_local_path, in_thread
 from ._profiles import find_saved
+from ._resources.service_traits import ServiceTraits
 from ._resources.stats import Stats
-from ._resources.stats_fetcher import ServiceTraits
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending import learned_rate

@@ -62,9 +62,7 @@ async def test_few_places_of_a_span_that_is_not_over_are_counted(session: AsyncS
     keys = [url.slashtag for url in box.truth.urls()][:8]
     true = box.truth.range("2020-01-01", "2030-01-01", keys=keys).total_clicks
     assert (
-        sum(
-            stats.total for stats in (await session.stats.top(DateRange.last(2_000), 8, keys=keys)).values()
-        )
+        sum(stats.total for stats in (await session.stats.top(DateRange.last(2_000), 8, keys=keys)).values())
         == true
     )
 

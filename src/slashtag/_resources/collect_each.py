@@ -144,13 +144,14 @@ class EachRun(Generic[R]):
                 log.info("all-time statistics of %s cannot be used to skip months: %s", selector, error)
                 return
             if not stats.reconciles:  # nor are those of other batches of use then
-                traits.all_time_is_wrong = True
+                traits.all_time_is_wrong.note()
                 log.info("all-time statistics of %s do not add up: no months are skipped", selector)
             group.all_time_counts[selector.keys] = stats.clicks_breakdown
 
         await WorkerPool(group.selectors, learn, self._workers).run()
         # One failure in many is no reason for other windows: a journal has those of an earlier run.
-        traits.all_time_is_wrong |= len(failed) >= len(group.all_time_counts)
+        if len(failed) >= len(group.all_time_counts):
+            traits.all_time_is_wrong.note()
         parts: list[Part] = []
         for window, time_slice in months.time_slices.items():
             empty = {
@@ -164,7 +165,7 @@ class EachRun(Generic[R]):
             try:
                 await self._collect_parts(group, parts)
             except WrongMonthsError:
-                traits.all_time_is_wrong = True
+                traits.all_time_is_wrong.note()
                 log.warning("days differ from all-time statistics; every window is requested from now on")
             # A service that does not count what it is asked has wrong all-time statistics, too.
             if not traits.all_time_is_wrong and self._may_infer:
@@ -206,7 +207,7 @@ class EachRun(Generic[R]):
     @property
     def _may_infer(self) -> bool:
         """Whether to request several slashtags at once."""
-        return self._infers and self._fetcher.traits.is_additive
+        return self._infers and not self._fetcher.traits.is_not_additive
 
     async def _ask_alone(
         self,
@@ -307,11 +308,11 @@ class EachRun(Generic[R]):
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
         elif not search.is_usable and self._is_over(time_slice):
-            if traits.is_additive:
-                traits.is_additive = False
+            if not traits.is_not_additive:
+                traits.is_not_additive.note()
                 self._fetcher.metrics.inconsistent += 1
                 log.warning(
-                    "statistics of several slashtags do not add up; they are requested alone from now on"
+                    "statistics of several slashtags do not add up; they are requested alone for some minutes"
                 )
             return
         await ask_alone()

@@ -22,7 +22,8 @@ from .._sending.sender import Sender
 from .._summed_statistics import Statistics
 from .collect import Failure, OnError, RunState, collect
 from .collect_each import EachRun
-from .stats_fetcher import ServiceTraits, StatsFetcher
+from .service_traits import ServiceTraits
+from .stats_fetcher import StatsFetcher
 from .top import rank
 
 R = TypeVar("R", bound=Statistics)

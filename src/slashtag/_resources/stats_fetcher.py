@@ -3,41 +3,26 @@
 import logging
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .._core.call import Call
 from .._core.windows import Window
 from .._errors import BadRequestError, NotFoundError, SlashtagError, UnexpectedResponseError
 from .._sending.sender import Sender
+from .service_traits import ServiceTraits
 
 #: Paths in the document's sample requests, where they differ from the stated ones.
 SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
-#: After so many second requests in vain, in a row, no other second one is made in the session.
-MOST_IN_VAIN = 8
 
 log = logging.getLogger("slashtag")
-
-
-class ServiceTraits(Struct):
-    """What answers have shown about the service, shared by all views of a session."""
-
-    #: By stated path: whether the service answers on the path of the samples instead.
-    uses_sample_path: dict[str, bool] = field(default_factory=dict[str, bool])
-    #: Whether all-time statistics failed, or contradict those of days.
-    all_time_is_wrong: bool = False
-    #: Whether the service counts what it is asked: the halves of a batch add up to it.
-    is_additive: bool = True
-    #: Second requests in a row whose answers contradicted themselves too.
-    in_vain: int = 0
 
 
 class StatsFetcher:
     """Sender of statistics requests, which has their answers checked.
 
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
-    samples' path is tried once and the outcome remembered. See docs/service.md, Statistics for a year;
-    Statistics for all time.
+    samples' path is tried once and the outcome remembered for some minutes. See docs/service.md, Statistics
+    for a year; Statistics for all time.
 
     An answer that no statistics request can have is requested once more, since a cache or a load balancer may
     have sent it: a 404, or one that contradicts itself or is about other days.
@@ -57,11 +42,11 @@ class StatsFetcher:
         traits = self.traits
         try:
             stats, problem = (await self._request(call)).to_statistics(window)
-            if problem is not None and traits.in_vain < MOST_IN_VAIN:
+            if problem is not None and not traits.contradictions_stay:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
                 answer = await self._request(replace(call, anew=True))
                 stats, problem = answer.to_statistics(window)
-                traits.in_vain = 0 if problem is None else traits.in_vain + 1
+                traits.second_request(in_vain=problem is not None)
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
@@ -76,17 +61,17 @@ class StatsFetcher:
         stated, sampled = call.path, SAMPLE_PATHS.get(call.path)
         if sampled is None:
             return await self._confirm_404(call)
-        known = self.traits.uses_sample_path
-        if known.get(stated):
+        has_stated, uses_sample = self.traits.has_stated_path[stated], self.traits.uses_sample_path[stated]
+        if uses_sample:
             return await self._confirm_404(replace(call, path=sampled))
         try:
             answer = await self._confirm_404(call)
-            known.setdefault(stated, False)
+            has_stated.note()
             return answer
         except (NotFoundError, UnexpectedResponseError) as error:
             # For an unknown path, a router may answer without the service's envelope. Another call may have
             # found the path of the samples meanwhile.
-            if error.status != 404 or known.get(stated) is False:
+            if error.status != 404 or has_stated:
                 raise
             missing = error
         try:
@@ -94,12 +79,13 @@ class StatsFetcher:
         except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
             # /stats may exist without accepting these queries. See docs/service.md, Errors.
             is_missing = error.status == 404 or "date is required" in error.message.lower()
-            if is_missing or isinstance(error, BadRequestError):
-                known[stated] = not is_missing
             if is_missing:
+                has_stated.note()
                 raise missing from None
+            if isinstance(error, BadRequestError):
+                uses_sample.note()
             raise
-        known[stated] = True
+        uses_sample.note()
         return answer
 
     async def _confirm_404(self, call: Call[Any]) -> Any:
