@@ -212,12 +212,31 @@ def test_what_is_no_load_of_this_account_is_refused(box: Sandbox, clock: Clock, 
     with pytest.raises(ExportError, match="no finished load"):
         audited(duck, box)
     duck.load(box)
-    forget(box)
-    with pytest.raises(ConfigurationError, match="another account"):
+    with pytest.raises(AuthenticationError):
         audited(duck, box, apikey="another" * 3)
-    assert not box.requests
     with pytest.raises(AuthenticationError):
         audited(duck, box, apisecret="wrong-secret-1")
+
+
+def test_a_new_apikey_is_of_the_same_account_if_the_links_are_the_same(
+    box: Sandbox, clock: Clock, duck: Target
+) -> None:
+    duck.load(box)
+    forget(box)
+    with Sandbox(urls=40, clicks=0, tags=0, seed=2) as other:
+        with pytest.raises(ConfigurationError, match="the destination holds"):
+            audited(duck, other)
+        assert not other.requests
+    keyed = box.apikey
+    box.apikey = "rotated" * 3
+    assert audited(duck, box).is_proved
+    links = [(url.id, url.slashtag) for url in box.truth.urls()]
+    for link, slashtag in links[: len(links) // 2]:
+        box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (f"other-{slashtag}", link))
+    with pytest.raises(ConfigurationError, match="another account"):
+        audited(duck, box)
+    box.apikey = keyed
+    assert audited(duck, box).is_proved
 
 
 @pytest.mark.parametrize("kind", ["fewer", "shifted", "missing"])

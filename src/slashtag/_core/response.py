@@ -286,18 +286,19 @@ def check_age(
 
     `made` is when the service made it, `asked_at` and `now` are times of this machine, in epoch seconds. An
     answer to a "current" call is too old by its Age, which needs no clock, or by a Date that is older than
-    clocks differ.
+    clocks differ. Another one is too old if its period had ended when it was asked for, and not when it was
+    made; any answer about a period that is not over is from before its end, and its Age alone counts.
     """
-    if call.freshness == "current":
-        age = _age(headers)
-        if age > now - asked_at + 1:
-            text = f"a cache answered, with what was so {age} s before"
-        elif made is not None and (dated := made + age) < asked_at - SETTLING_SECONDS:
-            text = f"dated {asked_at - dated:.0f} s before it was asked for: a cache's, or a clock is wrong"
-        else:
-            return
-    elif call.freshness != "any" and made is not None and made < (call.period_end or 0.0):
+    age, is_current = _age(headers), call.freshness == "current"
+    if call.freshness == "any" or (call.period_end is None and not is_current):
+        return
+    is_over = not is_current and call.period_end is not None and call.period_end <= asked_at
+    if is_over and made is not None and made < (call.period_end or 0.0):
         text = "a cache answered, from before the period had ended, or a clock is wrong"
+    elif not is_over and age > now - asked_at + 1:
+        text = f"a cache answered, with what was so {age} s before"
+    elif is_current and made is not None and (dated := made + age) < asked_at - SETTLING_SECONDS:
+        text = f"dated {asked_at - dated:.0f} s before it was asked for: a cache's, or a clock is wrong"
     else:
         return
     raise UnexpectedResponseError(text, status=200, repeatable=False, headers=scrubber.headers(headers))

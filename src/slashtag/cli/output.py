@@ -122,10 +122,7 @@ class OutputOptions:
                 yield file
             return
         rows: list[Row] = []
-        nothing: Callable[..., object] = bool  # text has no place for what describes it
-        writer: Any = SimpleNamespace(
-            write=rows.extend, describe=nothing, close=lambda: draw_rows(table, rows, widths)
-        )
+        writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
         if self.form != "table":
             # Opened with the first rows: a header too is written only then.
             opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table, self.csv))
@@ -133,7 +130,7 @@ class OutputOptions:
             def write(rows: Iterable[Row]) -> None:
                 opened().write(rows)
 
-            writer = SimpleNamespace(write=write, describe=nothing, close=lambda: opened().close())
+            writer = SimpleNamespace(write=write, close=lambda: opened().close())
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.

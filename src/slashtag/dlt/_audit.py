@@ -7,6 +7,7 @@ from copy import deepcopy
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -33,7 +34,7 @@ from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
 from ._pipeline import _file_locked, _loads_at_destination, _place_of, load, name_of
 from ._records import Monitor, Reload, Series, TableRecord
-from ._source import _bind, slashtag_source
+from ._source import _bind, _confirm_account, slashtag_source
 
 T = TypeVar("T")
 #: Answers may be dated so many seconds before the listing: clocks of backends differ.
@@ -42,7 +43,6 @@ _CLOCKS_DIFFER = 300.0
 _LINKS_A_PAGE_AHEAD = 5_000
 #: A repair may uncover differences that others cancelled: so many are made at most.
 _REPAIRS = 3
-#: What a file does not say, as options and as members of the metadata of Parquet.
 #: What a file does not say by its rows: the option, and the name in the metadata that an export writes.
 _OF_FILE = {"timezone": "timezone", "since": "start", "until": "end"}
 
@@ -107,8 +107,8 @@ def audit(
     faults that cancel out within a month are seen too. With `repair`, days that differ are loaded again, and
     compared again. `base_url`, `apikey` and `apisecret` are those of AsyncSession.
 
-    Raises ConfigurationError before anything is requested if the warehouse holds another account; ExportError
-    if it holds no load, if a load is under way, or has changed it meanwhile; errors of requests that all
+    Raises ConfigurationError if the warehouse holds another account, whose apikey and links these are not, and
+    before anything is requested if it is another service's; ExportError if it holds no load, if a load is under way, or has changed it meanwhile; errors of requests that all
     others would have too. Links of requests that fail otherwise are `unproved`. See
     docs/service.md, Statistics for all time; Statistics for a date or date range.
     """
@@ -128,10 +128,17 @@ def audit(
             series=record.series,
             loaded=record.through,
         )
-        with _session(
-            login, session_options, monitor, lambda session: _check(state, record, session)
-        ) as call:
-            run = _Run(subject, by_day, monitor)
+        run = _Run(subject, by_day, monitor)
+
+        def check(session: AsyncSession) -> None:
+            if record.base_url != session.base_url:
+                raise ConfigurationError(
+                    f"the destination holds clicks of {record.base_url}, not {session.base_url}"
+                )
+            if (new_key := _bind(state, session)) is not None:
+                run.confirm = partial(_confirm_account, state, new_key, base_url=session.base_url)
+
+        with _session(login, session_options, monitor, check) as call:
             found = call(run.run)
             for _ in range(_REPAIRS if repair else 0):
                 # What a renamed slashtag has is loaded under its new name, by the next ordinary load.
@@ -195,12 +202,6 @@ def _state_of(pipeline: dlt.Pipeline) -> dict[str, Any]:
     raise ExportError("the destination holds no finished load of clicks: run `slashtag sync` first")
 
 
-def _check(state: dict[str, Any], record: TableRecord, session: AsyncSession) -> None:
-    _bind(state, session)
-    if record.base_url != session.base_url:
-        raise ConfigurationError(f"the destination holds clicks of {record.base_url}, not {session.base_url}")
-
-
 class _Call(Protocol):
     """Calls a coroutine function with a session, in the session's event loop."""
 
@@ -241,6 +242,8 @@ class _Run:
     def __init__(self, subject: _Subject, by_day: bool, monitor: Monitor) -> None:
         self._subject, self._by_day, self._monitor = subject, by_day, monitor
         self._zone: tzinfo = parse_zone(subject.timezone)
+        #: Called with all links where the apikey is new; raises if they are those of another account.
+        self.confirm: Callable[[list[ShortUrl]], object] | None = None
 
     async def run(self, session: AsyncSession) -> Audit:
         """Return the result of an audit."""
@@ -250,6 +253,8 @@ class _Run:
         ahead = max(1, len(subject.series or ()) // _LINKS_A_PAGE_AHEAD)
         self._links = await Links.read(session, keys=session.urls.list(anew=True, prefetch=ahead))
         listed = self._links.by_slashtag
+        if self.confirm is not None:
+            self.confirm([*chain(*listed.values(), self._links.uncountable)])
         result = Audit(first=first, last=last, timezone=subject.timezone, links=len(listed))
         if first > last:
             return result

@@ -189,7 +189,9 @@ def slashtag_source(
     yield clicks("clicks_by_dimension", load_session.list_links, key, of, is_loaded=bool(chosen))
 
     def loads() -> Iterator[Any]:
-        yield load_session.summary()
+        # A repair leaves what the last load said of all links.
+        if not again.only:
+            yield load_session.summary()
 
     yield dlt.resource(loads, name="loads", write_disposition="append", selected=False)
 

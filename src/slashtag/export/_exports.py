@@ -253,15 +253,19 @@ async def export_clicks(
         raise failures[0].error
     written += await _write(writer, waiting)
     missing = sorted({name for failure in failures for name in failure.keys or (failure.tag or "",)})
-    writer.describe(
-        {
-            "timezone": str(timezone or "+00:00"),
-            "start": start.isoformat(),
-            "end": end.isoformat(),
-            "complete": str(reconciles and not failures and not bounded).lower(),
-            "missing": ",".join(missing)[:MOST_CHARACTERS],
-        }
-    )
+    # Formats without a place for it have none, and neither may a writer of the caller's.
+    describe: Callable[[Mapping[str, str]], object] | None = getattr(writer, "describe", None)
+    if describe is not None:
+        describe(
+            {
+                # str of a fixed offset is "UTC+02:00".
+                "timezone": str(timezone or "+00:00").removeprefix("UTC") or "+00:00",
+                "start": start.isoformat(),
+                "end": end.isoformat(),
+                "complete": str(reconciles and not failures and not bounded).lower(),
+                "missing": ",".join(missing)[:MOST_CHARACTERS],
+            }
+        )
     shared = len(links.repeated | links.foreign) if links else 0
     return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
 

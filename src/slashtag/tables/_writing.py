@@ -66,12 +66,12 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Writer(Protocol):
-    """Writer of rows."""
+    """Writer of rows.
+
+    Those of Parquet and of workbooks also have `describe`, which keeps properties of the rows in the file.
+    """
 
     def write(self, rows: Iterable[Row], /) -> None: ...
-
-    def describe(self, properties: Mapping[str, str], /) -> None:
-        """Say in the file what its rows are, where the format has a place for it: Parquet and workbooks."""
 
     def close(self) -> None:
         """Write what the format needs at its end, if anything; the file itself stays open."""

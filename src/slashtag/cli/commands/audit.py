@@ -1,7 +1,6 @@
 """`slashtag audit`: whether a warehouse or a file holds what the service counts."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -89,7 +88,7 @@ def audit(
         monitor = auditing.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
         run.follow(lambda: monitor.metrics)
         options = {
-            **asdict(credentials),
+            **credentials.arguments,
             "by_day": by_day,
             "session_options": run.options.of_session(),
             "monitor": monitor,
