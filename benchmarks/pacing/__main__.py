@@ -1,4 +1,11 @@
-"""Print the goals table of pacing beside what the throttle reaches: `python -m benchmarks.pacing`."""
+"""Print what the throttle reaches against simulated servers: `python -m benchmarks.pacing`.
+
+Each class of servers is one line: the mean utilisation of the throttle (the time of an oracle that knows the
+limit, over its time), the least, its mean waste (429s over requests), and how many goals are met; beside it
+what botocore's adaptive mode and plain exponential backoff reach (0: ten times the oracle's time, or more).
+`--each` prints a line for each server too. `--constants` moves each constant of the throttle by 30 % and
+prints which classes of goals notice.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +13,13 @@ import argparse
 import json
 import subprocess
 import sys
+from collections import Counter
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from time import process_time
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 if __package__ in (None, ""):  # run as a script
@@ -19,9 +28,12 @@ if __package__ in (None, ""):  # run as a script
 from benchmarks.pacing.cases import Case, cases  # noqa: E402
 from benchmarks.pacing.peers import PEERS  # noqa: E402
 from benchmarks.pacing.simulate import CONCURRENCY, Policy, oracle, run  # noqa: E402
+from slashtag._core.throttle import pace, throttle  # noqa: E402
 from slashtag._core.throttle.throttle import Throttle  # noqa: E402
 
 SEEDS = 3
+PATIENCE, PATIENCE_WITH_PEERS = 50, 10  # times the oracle's time, after which the utilisation counts as 0
+MOVED = 0.3  # part by which constants are moved
 MOST_MICROSECONDS = 2.5
 
 
@@ -41,10 +53,11 @@ def measure(case: Case, policy: type[Policy] | None, chosen: list[int], size: fl
     utilisation, rejects = [], []
     requests = max(int(case.requests * size), 1)
     for seed in chosen:
-        best = oracle(case.server(seed), requests, seed)
+        best = oracle(case.server(seed), requests, seed, scale=case.scale, ahead=case.ahead)
         client = Throttle(CONCURRENCY) if policy is None else policy()
         try:
-            done = run(client, case.server(seed), requests, seed, give_up=50 * best)
+            server, give_up = case.server(seed), (PATIENCE if policy is None else PATIENCE_WITH_PEERS) * best
+            done = run(client, server, requests, seed, scale=case.scale, give_up=give_up, ahead=case.ahead)
         except RuntimeError:
             utilisation.append(0.0)
             rejects.append(10 * requests)
@@ -60,6 +73,11 @@ def measure(case: Case, policy: type[Policy] | None, chosen: list[int], size: fl
     }
 
 
+def is_met(case: Case, found: dict[str, float]) -> bool:
+    """Return whether what was measured meets the goals of a server."""
+    return found["utilisation"] >= case.utilisation and found["rejects"] <= case.most_rejects
+
+
 def cost(rate: float | None, requests: int = 200_000) -> float:
     """Return the CPU of ready_at, depart and accepted together, in microseconds a request."""
     throttle = Throttle(CONCURRENCY, rate)
@@ -72,44 +90,79 @@ def cost(rate: float | None, requests: int = 200_000) -> float:
     return (process_time() - start) / requests * 1e6
 
 
+def moved(chosen: list[int], size: float, only: str) -> int:
+    """Print which classes meet fewer goals, or more, when a constant is moved; return those unnoticed."""
+    ours = [case for case in cases() if only in f"{case.row}: {case.label}"]
+
+    def met() -> Counter[str]:
+        found = [(case, measure(case, None, chosen, size)) for case in ours]
+        return Counter(case.row for case, result in found if is_met(case, result))
+
+    def move(name: str, value: float) -> None:
+        for module in (pace, throttle):
+            if hasattr(module, name):
+                setattr(module, name, value)
+
+    before, unnoticed = met(), 0
+    print(f"{before.total()} of {len(ours)} goals met as it is")
+    for name, value in (vars(pace) | vars(throttle)).items():
+        if not name.isupper() or not isinstance(value, int | float):
+            continue
+        told = []
+        for factor in (1 - MOVED, 1 + MOVED):
+            move(name, value * factor)
+            after = met()
+            changed = {row: after[row] - before[row] for row in before | after if after[row] != before[row]}
+            told.append(", ".join(f"{row} {n:+}" for row, n in changed.items()) or "nothing")
+        move(name, value)
+        unnoticed += told == ["nothing", "nothing"]
+        print(f"{name:10}less: {told[0]}; more: {told[1]}", flush=True)
+    return unnoticed
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.pacing", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.pacing",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--size", type=float, default=1.0, help="scale every job; goals hold at 1")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds the medians are taken of")
-    parser.add_argument("--only", default="", help="rows whose name contains this")
-    parser.add_argument("--peers", action="store_true", help="add the figures of four other strategies")
+    parser.add_argument("--first-seed", type=int, help="take this seed and those after it, not the commit's")
+    parser.add_argument("--only", default="", help="servers whose class and name contain this")
+    parser.add_argument("--each", action="store_true", help="print each server, not its class only")
+    parser.add_argument("--constants", action="store_true", help="move each constant of the throttle instead")
     parser.add_argument("--png", type=Path, help="draw departures over time for four servers")
     options = parser.parse_args()
 
     chosen = seeds(options.seeds)
-    results = []
-    if not options.json:
-        _head(options.peers)
-    row = ""
+    if options.first_seed is not None:
+        chosen = [options.first_seed + n for n in range(options.seeds)]
+    if options.constants:
+        return moved(chosen, options.size, options.only)
+    results: list[dict[str, Any]] = []
     for case in cases():
         if options.only not in f"{case.row}: {case.label}":
             continue
+        if not options.json and (not results or results[-1]["row"] != case.row):
+            _class(results)
         found = measure(case, None, chosen, options.size)
-        met = found["utilisation"] >= case.utilisation and found["rejects"] <= case.most_rejects
-        peers = {}
-        if options.peers:
-            peers = {name: measure(case, kind, chosen[:1], options.size) for name, kind in PEERS.items()}
+        met = is_met(case, found)
+        peers = {name: measure(case, kind, chosen[:1], options.size) for name, kind in PEERS.items()}
         goal = {"utilisation": case.utilisation, "rejects": case.most_rejects}
         results.append(
             {"row": case.row, "server": case.label, "requests": case.requests, "goal": goal}
             | {"found": found, "met": met, "peers": peers}
         )
-        if not options.json:
-            if case.row != row:
-                print(f"{case.row}")
-                row = case.row
-            _line(case, found, met, peers)
+        if options.each and not options.json:
+            _line(f"  {case.label}", results[-1:])
     costs = {"unpaced": round(cost(None), 2), "paced": round(cost(900.0), 2)}
-    missed = [r for r in results if not r["met"]]
+    missed = [result for result in results if not result["met"]]
     if options.json:
         print(json.dumps({"seeds": chosen, "rows": results, "microseconds": costs}, indent=1))
     else:
+        _class(results)
         print(f"\n{len(results) - len(missed)} of {len(results)} goals met; seeds {chosen}")
         spent = ", ".join(f"{value:.2f} us {name}" for name, value in costs.items())
         print(f"CPU a request on the success path: {spent} (goal {MOST_MICROSECONDS:g} us)")
@@ -121,20 +174,30 @@ def main() -> int:
     return 1 if missed or max(costs.values()) > MOST_MICROSECONDS else 0
 
 
-def _head(peers: bool) -> None:
-    print(f"{'':34}{'utilisation':^24}{'429s':^28}{'waste':>7}")
-    print(
-        f"{'server':34}{'goal':>8}{'median':>8}{'least':>8}{'goal':>10}{'median':>9}{'most':>9}{'':7}", end=""
-    )
-    print("  met  " + "".join(f"{name:>20}" for name in PEERS) if peers else "  met")
+def _class(results: list[dict[str, Any]]) -> None:
+    """Print the head of the table, or the class of the last result."""
+    if not results:
+        print(f"{'':46}{'slashtag':^21}{'goals':>8}" + "".join(f"{name:>20}" for name in PEERS))
+        print(
+            f"{'':46}{'mean':>7}{'least':>7}{'waste':>7}{'met':>8}" + f"{'mean':>13}{'waste':>7}" * len(PEERS)
+        )
+        return
+    row = results[-1]["row"]
+    _line(row, [result for result in results if result["row"] == row])
 
 
-def _line(case: Case, found: dict[str, float], met: bool, peers: dict[str, dict[str, float]]) -> None:
+def _line(name: str, results: list[dict[str, Any]]) -> None:
+    ours = [result["found"] for result in results]
+    least = min(found["least_utilisation"] for found in ours)
+    theirs = [[result["peers"][peer] for result in results] for peer in PEERS]
     print(
-        f"  {case.label:32}{case.utilisation:>8.2f}{found['utilisation']:>8.3f}"
-        f"{found['least_utilisation']:>8.3f}{case.most_rejects:>10.0f}{found['rejects']:>9.0f}{found['most_rejects']:>9.0f}{found['waste']:>7.1%}"
-        f"  {'yes' if met else 'NO ':5}"
-        + "".join(f"{peer['utilisation']:>11.2f} {peer['waste']:>8.1%}" for peer in peers.values()),
+        f"{name:46}{mean(x['utilisation'] for x in ours):>7.3f}{least:>7.3f}"
+        f"{mean(x['waste'] for x in ours):>7.1%}"
+        f"{sum(result['met'] for result in results):>5}/{len(results):<2}"
+        + "".join(
+            f"{mean(x['utilisation'] for x in peer):>13.3f}{mean(x['waste'] for x in peer):>7.0%}"
+            for peer in theirs
+        ),
         flush=True,
     )
 

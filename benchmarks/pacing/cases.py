@@ -37,6 +37,8 @@ class Case:
     utilisation: float
     share: float = 0.015
     fixed: float = 30
+    ahead: int = 0  # of a listing; 0: as many requests wait as can be sent
+    scale: float = 1.0  # of the latency
 
     @property
     def most_rejects(self) -> float:
@@ -50,7 +52,7 @@ class Case:
 
 def cases() -> list[Case]:
     """Return every server of the table, in its order."""
-    return [*_unlimited(), *_buckets(), *_windows(), *_others(), *_classes(), *_refused()]
+    return [*_unlimited(), *_buckets(), *_windows(), *_others(), *_classes(), *_few(), *_refused()]
 
 
 def _job(requests: float) -> int:
@@ -141,11 +143,33 @@ def _classes() -> Iterator[Case]:
     for most in (4, 8, 22, 44):
         make = partial(InFlight, most=most, retry_after=1.0)
         label = f"K = {most}, Retry-After 1"
-        yield Case("at most K in flight", label, make, _job(most / MEAN * SECONDS), 0.8)
+        yield Case("at most K in flight, Retry-After", label, make, _job(most / MEAN * SECONDS), 0.8)
     for rate, burst, size, every in ((20, 10, 12, 2), (50, 5, 100, 10), (100, 20, 200, 5), (200, 5, 250, 5)):
         make = partial(_shared, rate=rate, burst=burst, size=size, every=every)
         label = f"{rate}/s, another's {size}/{every} s"
         yield Case("shared with bursts, Retry-After", label, make, _job(rate * SECONDS), 1 / 1.5, 0.05)
+
+
+def _few() -> Iterator[Case]:
+    """Yield listings that read a few pages ahead: often no request waits, or all wait after a 429.
+
+    A page that waits for its Retry-After lets all others wait, so that the goal is lower with one.
+    """
+    goal = {None: 0.85, 1.0: 0.7}
+    sizes: list[tuple[int, float, float]] = [(1, 5, 1.0), (1, 20, 0.05)]
+    sizes += [(4, 5, 1.0), (4, 20, 1.0), (8, 5, 1.0), (8, 20, 1.0), (8, 40, 1.0), (8, 40, 0.05)]
+    sizes += [(16, 20, 1.0), (16, 40, 1.0), (16, 100, 1.0), (16, 100, 0.05)]
+    for ahead, rate, scale in sizes:
+        for told in (None, 1.0):
+            make = partial(TokenBucket, rate=rate, burst=10, retry_after=told)
+            label = f"{ahead} ahead, {rate:g}/s" + ", near" * (scale < 1) + ", told" * (told is not None)
+            yield Case("few calls", label, make, _job(rate * SECONDS), goal[told], 0.05, 30, ahead, scale)
+    for kind, limit, width in ((FixedWindow, 30, 1), (SlidingWindow, 30, 1), (FixedWindow, 300, 60)):
+        for rounding in (None, math.ceil):
+            make = partial(kind, limit=limit, width=width, told=rounding)
+            label = f"8 ahead, {kind.__name__} {limit}/{width} s" + ", told" * (rounding is not None)
+            least = goal[1.0 if rounding else None]
+            yield Case("few calls", label, make, _job(limit / width * SECONDS), least, 0.05, 30, 8)
 
 
 def _refused() -> Iterator[Case]:

@@ -93,69 +93,6 @@ class BotocoreAdaptive(AloneWithJitter):
         self._set(now, 0.7 * rate)
 
 
-class SharedGate:
-    """Stop everybody for Retry-After (1 s where it is not told), then go on as before."""
-
-    exhausted = False
-
-    def __init__(self) -> None:
-        self._under_way = 0
-        self._gate = 0.0
-
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
-        if now < self._gate:
-            return self._gate
-        return now if self._under_way < CONCURRENCY else math.inf
-
-    def depart(self, now: float, previous: object) -> None:
-        self._under_way += 1
-
-    def accepted(self, ticket: None, now: float) -> None:
-        self._under_way -= 1
-
-    def rejected(self, ticket: None, now: float, retry_after: float | None) -> None:
-        self._under_way -= 1
-        self._gate = max(self._gate, now + (1.0 if retry_after is None else retry_after))
-
-    def failed(self, ticket: None, now: float, retry_after: float | None) -> None:
-        self._under_way -= 1
-
-
-class Aimd:
-    """Move the number in flight as TCP does: one more a round trip, half at a 429, once a round trip."""
-
-    exhausted = False
-
-    def __init__(self) -> None:
-        self._under_way = 0
-        self._window = 16.0
-        self._cut_at = -1.0
-        self._gate = 0.0
-
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
-        if now < self._gate:
-            return self._gate
-        return now if self._under_way < self._window else math.inf
-
-    def depart(self, now: float, previous: object) -> float:
-        self._under_way += 1
-        return now
-
-    def accepted(self, ticket: float, now: float) -> None:
-        self._under_way -= 1
-        self._window = min(self._window + 1 / self._window, CONCURRENCY)
-
-    def rejected(self, ticket: float, now: float, retry_after: float | None) -> None:
-        self._under_way -= 1
-        self._gate = max(self._gate, now + (retry_after or 0.0))
-        if ticket > self._cut_at:
-            self._cut_at = now
-            self._window = max(1.0, self._window / 2)
-
-    def failed(self, ticket: float, now: float, retry_after: float | None) -> None:
-        self._under_way -= 1
-
-
 class EachRetryAfter:
     """Honour each Retry-After for its request alone: the best where 429s have nothing to do with the pace."""
 
@@ -181,9 +118,4 @@ class EachRetryAfter:
         self._in_flight -= 1
 
 
-PEERS: dict[str, type[Policy]] = {
-    "each alone": AloneWithJitter,
-    "botocore": BotocoreAdaptive,
-    "gate only": SharedGate,
-    "AIMD": Aimd,
-}
+PEERS: dict[str, type[Policy]] = {"botocore adaptive": BotocoreAdaptive, "plain backoff": AloneWithJitter}

@@ -1,7 +1,8 @@
 """Run one job against a server model in virtual time, with a client policy or with an oracle.
 
 The client keeps the queue of a session, and its requests are one operation. A request answered 429 waits
-alone where the policy says so, then in the queue; one answered 500 backs off alone with full jitter.
+alone where the policy says so, then in the queue; one answered 500 backs off alone with full jitter. As many
+requests wait as can be sent, or few: `ahead` makes the job a listing that reads so many pages ahead.
 Timers fire up to some milliseconds late, as an event loop's do.
 """
 
@@ -76,11 +77,13 @@ def run(
     give_up: float = 1e5,
     watch: Callable[[float], None] | None = None,
     pool: int = POOL,
+    ahead: int = 0,
 ) -> Run:
     """Send `requests` under a policy until all are answered 200 that the server does not limit by themselves.
 
-    `scale` multiplies every latency; `keep` fills the log; `watch` is called at every event. Raises
-    RuntimeError on a deadlock, and after `give_up` seconds.
+    `scale` multiplies every latency; `keep` fills the log; `watch` is called at every event. With `ahead` a
+    request comes when all but so many of those before it are answered. Raises RuntimeError on a deadlock, and
+    after `give_up` seconds.
     """
     result, latency, rng = Run(), Latency(seed, scale), Random(seed)
     queue: Queue[int] = Queue()
@@ -110,8 +113,13 @@ def run(
         return policy.ready_at(now, beside=queue.is_refused_next) if len(queue) else math.inf
 
     now, fresh = 0.0, 0  # the requests that wait and were not sent yet
+    answered, head = set[int](), 0  # the first request that is not answered
+
+    def is_wanted() -> bool:
+        return len(places) < head + ahead if ahead else fresh + flying < pool
+
     while left:
-        while fresh + flying < pool and (request := next(coming, None)) is not None:
+        while is_wanted() and (request := next(coming, None)) is not None:
             places[request] = queue.place(flow)
             wait(request)
             fresh += 1
@@ -150,6 +158,10 @@ def run(
                 policy.accepted(ticket, now)
                 result.useful += 1
                 left -= not server.is_apart(request)
+                answered.add(request)
+                while head in answered:
+                    answered.remove(head)
+                    head += 1
             elif status == 429:
                 result.rejects += 1
                 previous[request] = ticket
@@ -179,7 +191,7 @@ def run(
     return result
 
 
-def oracle(server: Server, requests: int, seed: int, *, scale: float = 1.0) -> float:
+def oracle(server: Server, requests: int, seed: int, *, scale: float = 1.0, ahead: int = 0) -> float:
     """Return the seconds that a client needs which knows the limit and the server's state.
 
     It sends the moment a request would be accepted, with no way between client and server, and repeats at
@@ -188,6 +200,7 @@ def oracle(server: Server, requests: int, seed: int, *, scale: float = 1.0) -> f
     latency = Latency(seed, scale)
     flying: list[float] = []
     now, request = 0.0, 0
+    ends: list[float] = []  # when all requests up to this one are answered
     while request < requests:
         if server.is_apart(request):
             request += 1
@@ -196,6 +209,8 @@ def oracle(server: Server, requests: int, seed: int, *, scale: float = 1.0) -> f
             heapq.heappop(flying)
             server.inside -= 1
         ready = server.next_accept(now) if len(flying) < CONCURRENCY else math.inf
+        if ahead and request >= ahead:
+            ready = max(ready, ends[request - ahead])
         if ready > now:
             now = min(ready, flying[0]) if flying else ready
             continue
@@ -203,5 +218,7 @@ def oracle(server: Server, requests: int, seed: int, *, scale: float = 1.0) -> f
         request += status == 200
         took = latency() * server.slowdown(len(flying) + 1) * (1 if status != 429 else REJECTION)
         heapq.heappush(flying, now + took)
+        if status == 200:
+            ends.append(max(now + took, ends[-1] if ends else 0.0))
         server.inside += 1
     return max(flying)

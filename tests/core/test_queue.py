@@ -112,6 +112,25 @@ def test_others_go_between_two_calls_that_met_a_429(operations: int, count: int)
     assert all(later - earlier > TURNS for earlier, later in pairwise(places))
 
 
+@given(st.integers(0, 4), st.integers(0, 100), st.integers(0, 150), st.integers(0, 100))
+def test_a_single_call_that_met_a_429_waits_for_one_such_call_of_each_operation_at_most(
+    operations: int, singles: int, met: int, departed: int
+) -> None:
+    calls, flows = Calls(), [Flow() for _ in range(operations)]
+    owned = {calls.come(flow) for flow in flows for _ in range(100)}
+    page = calls.come()
+    for _ in range(singles):
+        calls.come()
+    assert calls.queue.pop(exhausted=False) == page
+    for call in [calls.queue.pop(exhausted=False) for _ in range(min(met, len(calls.queue)))]:
+        if call in owned:
+            calls.back(call)
+    for _ in range(min(departed, len(calls.queue))):
+        calls.queue.pop(exhausted=False)
+    calls.back(page)
+    assert calls.drain().index(page) <= operations + TURNS * (operations + 1)
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30))
 def test_while_the_limit_is_exhausted_the_newest_with_fewest_429s_goes(met: list[tuple[int, bool]]) -> None:
     calls = Calls()

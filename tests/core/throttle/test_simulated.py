@@ -74,6 +74,7 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
 
 
 @examples(80)
+@example(lambda rng: FixedWindow(rng, 1, 11.0, math.ceil), 1, 1.0, 0)
 @example(lambda rng: Strays(TokenBucket(rng, 1, 1), 0.5), 1, 1.0, 232)
 @given(servers(), st.integers(1, CONCURRENCY), st.floats(0.2, 4), st.integers(0, 2**32))
 def test_no_deadlock_and_no_request_lost_on_any_server(
@@ -148,8 +149,9 @@ def test_sessions_that_know_nothing_of_each_other_share_one_limit(sessions: int,
 
 
 def reach(case: Case, seed: int) -> tuple[float, int]:
-    best = oracle(case.server(seed), case.requests, seed)
-    done = run(Throttle(CONCURRENCY), case.server(seed), case.requests, seed)
+    size, ahead, scale = case.requests, case.ahead, case.scale
+    best = oracle(case.server(seed), size, seed, scale=scale, ahead=ahead)
+    done = run(Throttle(CONCURRENCY), case.server(seed), size, seed, scale=scale, ahead=ahead)
     return best / done.time, done.rejects
 
 
@@ -171,6 +173,11 @@ def reach(case: Case, seed: int) -> tuple[float, int]:
         "the limit halves or doubles: 40/s, then 20/s, burst 10",
         "the limit halves or doubles: 50/s, then 100/s, burst 20",
         "2 % of answers are 500s: 20/s, burst 10",
+        "few calls: 1 ahead, 20/s, near, told",
+        "few calls: 4 ahead, 20/s, told",
+        "few calls: 8 ahead, 40/s, near",
+        "few calls: 8 ahead, 40/s, near, told",
+        "few calls: 8 ahead, SlidingWindow 30/1 s",
     ],
 )
 def test_the_goal_is_reached(name: str) -> None:
