@@ -87,3 +87,36 @@ async def test_characters_that_no_browser_sends_are_doubtful(
     path.write_text(json.dumps({"slashtag": "odd", "destination": destination}))
     preview = await BulkUpdate(session, path).preview()
     assert [doubt.line for doubt in preview.doubts] == ([2] if destination in DOUBTFUL else [])
+
+
+REFORMATTED = [
+    ("007", "7"),
+    ("1e5", "100000"),
+    ("1e5", "1.00E+05"),
+    ("12345678901234567890", "1.23457E+19"),
+    ("3.50", "3.5"),
+    ("true", "TRUE"),
+    ("mar-1", "01-Mar"),
+    ("jan-24", "Jan-24"),
+    ("2024-01-02", "02.01.2024"),
+]
+RENAMED = [
+    ("7", "8"),
+    ("1_0", "10"),
+    ("007", "sale-7"),
+    ("spring", "Spring"),
+    ("v1", "v2"),
+    ("1", "1e5"),
+    ("spring", "01-Mar"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), [*REFORMATTED, *RENAMED])
+async def test_a_slashtag_that_a_spreadsheet_has_rewritten_is_doubtful(
+    session: AsyncSession, box: Sandbox, tmp_path: Path, before: str, after: str
+) -> None:
+    link = box.add_url(before)
+    path = tmp_path / "changes.csv"
+    path.write_text(f"id;new_slashtag\r\n{link};{after}\r\n")
+    preview = await BulkUpdate(session, path).preview()
+    assert [doubt.line for doubt in preview.doubts] == ([2] if (before, after) in REFORMATTED else [])

@@ -2,7 +2,8 @@
 
 what a change alters      doubtful
 a destination             a scheme that no browser knows; characters that no browser sends as they are
-a slashtag                a slash; such characters
+a slashtag                a slash; such characters; another form of the same number, truth value or date, as
+                          a spreadsheet writes it: 007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar
 several destinations      a word that one or two have, and that differs by a character or two from the word
                           in its place in the rows around, which at least twice as many have
 """
@@ -11,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from math import isclose
 
 from .. import Change
 from .._internal import find_doubts
@@ -22,6 +24,9 @@ SHORTEST = 4
 #: So many rows may have the same typo, and so many characters of a word.
 MOST_ROWS, MOST_TYPOS = 2, 2
 _WORD = re.compile(r"[^\W\d_]+")
+#: How spreadsheets shorten numbers, and write dates without a slash.
+_SHORTENED = re.compile(r"-?\d([.,]\d+)?E[+-]\d+")
+_DATE = re.compile(r"\d{1,2}-[^\W\d_]{3}(-\d{2,4})?|[^\W\d_]{3}-\d{2}|\d{2}\.\d{2}\.(\d{2}|\d{4})")
 
 
 def doubts(rows: Sequence[PlannedRow]) -> list[Problem]:
@@ -32,10 +37,29 @@ def doubts(rows: Sequence[PlannedRow]) -> list[Problem]:
         altered = {each.member for each in row.differences}
         given = {name: getattr(row.change, name) for name in ("destination", "slashtag") if name in altered}
         found += [Problem(row.sent.line, text) for text in find_doubts(Change(row.change.key, **given))]
+        for each in row.differences:
+            if each.member == "slashtag" and is_reformatted(each.now, each.new):
+                told = f"{each.new!r} is how a spreadsheet writes {each.now!r}, the slashtag of the link"
+                found.append(Problem(row.sent.line, told))
         if "destination" in given:
             destinations.append((row.sent.line, given["destination"]))
     lines = {problem.line for problem in found}
     return sorted([*found, *(each for each in typos(destinations) if each.line not in lines)])
+
+
+def is_reformatted(before: str, after: str) -> bool:
+    """Return whether a text may be what a spreadsheet has made of another when it opened CSV."""
+    if before.lower() in ("true", "false"):
+        return before.lower() == after.lower()
+    if not any(c.isdigit() for c in before) or "_" in before + after:
+        return False
+    if _DATE.fullmatch(after):
+        return True
+    try:
+        numbers = [float(text.replace(",", ".")) for text in (before, after)]
+    except ValueError:
+        return False
+    return isclose(*numbers, rel_tol=0.1 if _SHORTENED.fullmatch(after) else 1e-14)
 
 
 def typos(destinations: Sequence[tuple[int, str]]) -> Iterator[Problem]:
