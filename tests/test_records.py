@@ -15,10 +15,13 @@ from fastapi import FastAPI
 import slashtag
 from slashtag import (
     AllTime,
+    AsyncSession,
+    Change,
     CountryGeo,
     DateRange,
     Day,
     GeoStats,
+    Metrics,
     Page,
     PeriodStats,
     RangeStats,
@@ -99,10 +102,11 @@ QUERIES = [
     AllTime(),
     CountryGeo("US", "2024-01-01", "2024-06-30"),
 ]
+CHANGES = [Change("spring", password="not to be shown"), Change(1000001, redirect_code=302)]
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=repr)
-def test_pydantic_reads_and_writes_queries(query: Any) -> None:
+@pytest.mark.parametrize("query", [*QUERIES, *CHANGES], ids=repr)
+def test_pydantic_reads_and_writes_queries_and_changes(query: Any) -> None:
     adapter: Any = pydantic.TypeAdapter(type(query))
     assert adapter.validate_json(adapter.dump_json(query)) == query
     assert adapter.validate_python(query) is query
@@ -160,7 +164,50 @@ async def _echo(kind: Any, body: Any) -> tuple[int, Any]:
     return status, answer if status == 200 else [(each["loc"], each["msg"]) for each in answer["detail"]]
 
 
-@pytest.mark.parametrize("value", [*RECORDS, *QUERIES], ids=repr)
+async def test_endpoints_of_fastapi_return_metrics() -> None:
+    app = FastAPI()
+    async with AsyncSession("http://127.0.0.1:1", apikey="a" * 20, apisecret="b" * 12) as session:
+        numbers = session.metrics.to_dict()
+
+        async def annotated() -> Metrics:
+            return session.metrics
+
+        async def nested() -> Any:
+            return {"session": session.metrics}
+
+        app.get("/annotated")(annotated)
+        app.get("/nested")(nested)
+        assert await get(app, "/annotated") == (200, numbers)
+        assert await get(app, "/nested") == (200, {"session": numbers})
+        assert (await get(app, "/openapi.json"))[0] == 200
+        assert dataclasses.asdict(session.metrics) == numbers
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"password": "not to be shown"},
+        {"key": "spring", "pasword": "not to be shown"},
+        {"key": ["spring"], "password": "not to be shown"},
+        ["not to be shown"],
+        "not to be shown",
+    ],
+)
+async def test_errors_about_a_change_do_not_show_its_password(body: Any) -> None:
+    with pytest.raises(pydantic.ValidationError) as raised:
+        pydantic.TypeAdapter(list[Change]).validate_python([body])
+    assert "not to be shown" not in str(raised.value) + repr(raised.value.errors())
+    app = FastAPI()
+
+    async def endpoint(changes: list[Change]) -> None:
+        raise AssertionError
+
+    app.post("/")(endpoint)
+    status, answer = await request(app, "POST", "/", [body])
+    assert (status, "not to be shown" in json.dumps(answer)) == (422, False)
+
+
+@pytest.mark.parametrize("value", [*RECORDS, *QUERIES, *CHANGES], ids=repr)
 async def test_fastapi_reads_records_and_queries_from_the_body(value: Any) -> None:
     kind = Page[ShortUrl] if isinstance(value, Page) else type(value)
     body = json.loads(pydantic.TypeAdapter(kind).dump_json(value))

@@ -56,10 +56,13 @@ class PydanticType(Struct, frozen=True):
 
     __dataclass_fields__: ClassVar[Any] = _AsDataclass()
     __dataclass_params__: ClassVar[Any] = _AsDataclass()
+    #: Whether errors of pydantic must not show what they are about, as it may be a password.
+    _hides_input: ClassVar[bool] = False
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         # Only pydantic calls this, so it is installed.
+        from pydantic_core import ValidationError
         from pydantic_core import core_schema as schemas
 
         names = [field.name for field in fields(source)]
@@ -88,7 +91,16 @@ class PydanticType(Struct, frozen=True):
             return {name: getattr(value, name) for name in names}
 
         def read(value: object, from_members: Callable[[object], Any]) -> Any:
-            return value if isinstance(value, cls) else cls(**from_members(value))
+            if isinstance(value, cls):
+                return value
+            try:
+                members = from_members(value)
+            except ValidationError as error:
+                if not cls._hides_input:
+                    raise
+                problems: Any = [each | {"input": "hidden"} for each in error.errors(include_url=False)]
+                raise ValidationError.from_exception_data(error.title, problems) from None
+            return cls(**members)
 
         read.__name__ = cls.__name__  # errors of a union of types show it
         arguments = "_".join(each.__name__ for each in get_args(source))

@@ -26,7 +26,7 @@ from .._core.call import (
 from .._core.scrubber import HIDDEN
 from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
-from .._records import REDIRECT_CODES, Page, RedirectCode, ShortUrl
+from .._records import REDIRECT_CODES, Page, PydanticType, RedirectCode, ShortUrl
 from .._sending.sender import Sender
 from .listing import Resource
 
@@ -56,12 +56,14 @@ class RowsUpdated(Struct, gc=False):
     rows_updated: int
 
 
-class Change(Struct, frozen=True, repr_omit_defaults=True):
+class Change(PydanticType, frozen=True, repr_omit_defaults=True):
     """Change to the link with this slashtag (str) or id (int); members that are None are not sent.
 
     What sends it checks the limits of the service, and that a destination has a scheme and no blanks. See
     docs/service.md, Update a short URL.
     """
+
+    _hides_input = True
 
     key: str | int
     destination: str | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
@@ -58,6 +58,15 @@ class Metrics:
     def to_dict(self) -> dict[str, float | None]:
         """Return all numbers by name, as json.dumps and exporters of metrics take them."""
         return {name: getattr(self, name) for name in _NAMES}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        # Only pydantic calls this, so it is installed.
+        from pydantic_core import core_schema as schemas
+
+        numbers = handler.generate_schema(dict[str, int | float | None])
+        shown = schemas.plain_serializer_function_ser_schema(cls.to_dict, return_schema=numbers)
+        return schemas.is_instance_schema(cls, serialization=shown)
 
     def __repr__(self) -> str:
         names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
@@ -119,3 +128,6 @@ _NAMES = [
     *(name for name in Metrics.__dataclass_fields__ if not name.startswith("_")),
     *(name for name, value in vars(Metrics).items() if isinstance(value, property) and name != "_now"),
 ]
+# What takes it as a dataclass, such as dataclasses.asdict and FastAPI, gets the numbers.
+_as_numbers: Any = make_dataclass("Metrics", [(name, float | None) for name in _NAMES])
+Metrics.__dataclass_fields__ = _as_numbers.__dataclass_fields__
