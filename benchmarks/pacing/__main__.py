@@ -2,9 +2,9 @@
 
 Each class of servers is one line: the mean utilisation of the throttle (the time of an oracle that knows the
 limit, over its time), the least, its mean waste (429s over requests), and how many goals are met; beside it
-what botocore's adaptive mode and plain exponential backoff reach (0: ten times the oracle's time, or more).
-`--each` prints a line for each server too. `--constants` moves each constant of the throttle by 30 % and
-prints which classes of goals notice.
+what botocore's adaptive mode and plain exponential backoff reach. A job that takes them over ten times the
+time of the oracle counts as 0, and its 429s are left out. `--each` prints a line for each server too.
+`--constants` moves each constant of the throttle by 30 % and prints which classes of goals notice.
 """
 
 from __future__ import annotations
@@ -187,19 +187,15 @@ def _class(results: list[dict[str, Any]]) -> None:
 
 
 def _line(name: str, results: list[dict[str, Any]]) -> None:
-    ours = [result["found"] for result in results]
-    least = min(found["least_utilisation"] for found in ours)
-    theirs = [[result["peers"][peer] for result in results] for peer in PEERS]
-    print(
-        f"{name:46}{mean(x['utilisation'] for x in ours):>7.3f}{least:>7.3f}"
-        f"{mean(x['waste'] for x in ours):>7.1%}"
-        f"{sum(result['met'] for result in results):>5}/{len(results):<2}"
-        + "".join(
-            f"{mean(x['utilisation'] for x in peer):>13.3f}{mean(x['waste'] for x in peer):>7.0%}"
-            for peer in theirs
-        ),
-        flush=True,
-    )
+    clients = [[result["found"] for result in results]]
+    clients += [[result["peers"][peer] for result in results] for peer in PEERS]
+    met = f"{sum(result['met'] for result in results):>5}/{len(results):<2}"
+    least = f"{min(found['least_utilisation'] for found in clients[0]):>7.3f}"
+    use = [mean(found["utilisation"] for found in client) for client in clients]
+    lost = [[found["waste"] for found in client if found["utilisation"]] for client in clients]  # ended
+    waste = [f"{mean(shares):>7.1%}" if shares else f"{'-':>7}" for shares in lost]
+    theirs = "".join(f"{used:>13.3f}{share}" for used, share in zip(use[1:], waste[1:], strict=True))
+    print(f"{name:46}{use[0]:>7.3f}{least}{waste[0]}{met}{theirs}", flush=True)
 
 
 if __name__ == "__main__":
