@@ -86,7 +86,8 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(
 async def test_a_service_that_counts_a_part_of_a_batch_is_noticed(query: DateRange | Year) -> None:
     with Sandbox(urls=300, clicks=3_000, seed=3, counted_keys=50) as box:
         async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
-            found = await session.stats.top(query, 5, keys=session.urls.list())
+            keys = sorted({url.slashtag for url in box.truth.urls()})
+            found = await session.stats.top(query, 5, keys=keys)
             true = box.truth.per_key("2024-01-01", "2024-12-31")
     assert [stats.total for stats in found.values()] == [true[key].total_clicks for key in found]
     assert [stats.total for stats in found.values()] == sorted(
