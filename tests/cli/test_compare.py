@@ -15,7 +15,7 @@ from slashtag import AsyncSession, DateRange
 from slashtag._shared_slashtags import NO_TAG, ByTag
 from slashtag.sandbox import Sandbox
 
-from .conftest import Cli, objects
+from .conftest import Cli, Serve, objects
 from .test_top import tagged_account
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -129,6 +129,16 @@ async def test_rows_that_overlap_or_lack_clicks_are_noticed(
         total, clicks_by, found = await by_tag.count(session, DateRange("2024-06-01", "2024-06-30"))
     assert (total.total, found) == (8, too_many)
     assert sum(clicks_by.values()) == 8 + too_many
+
+
+@pytest.mark.parametrize(
+    "command", ["stats 2024 --by tag", "stats year 2024 --by tag", "top 2024 --by tag", "top 2024 --limit 5"]
+)
+def test_a_service_that_counts_a_part_of_a_batch_is_told(cli: Cli, serve: Serve, command: str) -> None:
+    with serve(urls=150, clicks=500, seed=3, counted_keys=50):
+        ran = cli(*command.split())
+    assert ran.code == 3
+    assert any(line.startswith("inconsistent: ") for line in ran.lines)
 
 
 # -- what days are compared with

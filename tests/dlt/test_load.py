@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from math import ceil
 from pathlib import Path
@@ -31,7 +31,7 @@ from slashtag import (
     UnexpectedResponseError,
 )
 from slashtag.dlt import Monitor, _incremental, _source, load, local_pipeline, slashtag_source
-from slashtag.dlt._incremental import Listed
+from slashtag.dlt._incremental import ClicksTable, Listed
 from slashtag.dlt._pipeline import _destination_locked, _file_locked
 from slashtag.dlt._source import LoadSession
 from slashtag.sandbox import Arrival, Sandbox
@@ -128,6 +128,27 @@ def test_clicks_that_the_hits_do_not_show_are_found(
         box.add_click(names[n], datetime.combine(clock.today - ago * DAY, clock_time(9), UTC), times=2)
     loaded = duck.load(box)
     assert loaded["clicks_daily"] == 3
+    assert duck.daily() == truth(box, clock.today)
+
+
+@pytest.mark.unmeasured
+def test_late_clicks_whose_requests_failed_are_loaded_by_the_next_load(
+    box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duck.load(box)
+    box.add_click(box.truth.urls()[0].slashtag, datetime.combine(START, clock_time(9), UTC), times=3)
+    before = ClicksTable._collect
+
+    def collect(self: ClicksTable, session: Any, keys: list[str], start: date, end: date) -> Any:
+        return before(self, session, [] if end < self._first else keys, start, end)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ClicksTable, "_collect", collect)
+        duck.load(box)
+    assert duck.daily() != truth(box, clock.today)
+    # The first says that it is complete, and the second that it is not.
+    assert sorted(row[5] for row in duck.rows("loads")) == [False, True]
+    duck.load(box)
     assert duck.daily() == truth(box, clock.today)
 
 

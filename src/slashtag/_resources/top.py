@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from heapq import nlargest
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from .._core.batches import MAX_KEYS, Key, Keys, check_slashtag
-from .._core.queries import DateRange, Query
+from .._core.queries import DateRange, Query, Year
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._summed_statistics import Statistics
@@ -26,6 +26,8 @@ R = TypeVar("R", bound=Statistics)
 RankedBy = Literal["clicks", "growth", "decline"]
 #: From one place in so many links on all are counted. Measured: with fewer places that takes more requests.
 FEW_LINKS = 20
+#: Of so many groups both halves are counted.
+CHECKED = 2
 CountTogether = Callable[[Sequence[str]], Awaitable[int]]
 
 log = logging.getLogger("slashtag")
@@ -101,16 +103,27 @@ async def rank(
     async def count_before(slashtags: Sequence[str]) -> int:
         return 0 if before is None else await count(before, slashtags)
 
-    span = query.span(zone)
-    is_over = span is not None and span[1] < at.astimezone(zone).date()
+    last = date(query.year, 12, 31) if isinstance(query, Year) else (query.span(zone) or (date.max,))[-1]
+    is_over = last < at.astimezone(zone).date()
+
+    async def count_each(query: Query[Any]) -> None:
+        results = stats.collect_each(query, keys=keys_of(slashtags), timezone=timezone, progress=step)
+        tables[query] = await results.to_dict()
+
     for each in (query, before) if n * FEW_LINKS >= len(slashtags) and is_over else ():
         if isinstance(each, DateRange):
-            results = stats.collect_each(each, keys=keys_of(slashtags), timezone=timezone, progress=step)
-            tables[each] = await results.to_dict()
+            await count_each(each)
     # No link has lost more clicks than it had in the span before.
     now_and_before: tuple[CountTogether, CountTogether] = partial(count, query), count_before
     first, others = now_and_before[::-1] if by == "decline" else now_and_before
-    total, places = await first_places(first, others, slashtags, n, by_change=by != "clicks")
+    places_of = partial(first_places, first, others, slashtags, n, by_change=by != "clicks")
+    try:
+        total, places = await places_of(is_fixed=is_over)
+    except _NotAdditiveError:
+        log.warning("the clicks of two halves of a batch are not those of the batch: links are counted alone")
+        for each in filter(None, (query, before)):
+            await count_each(each)
+        total, places = await places_of()
     if by == "decline":
         total, places = await count(query, slashtags), [Place(key, b, a) for key, a, b in places]
     return Ranking(total, places, {place.slashtag: found[place.slashtag] for place in places})
@@ -135,19 +148,32 @@ async def _by_slashtag(keys: Keys) -> dict[str, list[Key]]:
     return {slashtag: found[slashtag] for slashtag in sorted(found, key=hits, reverse=True)}
 
 
+class _NotAdditiveError(Exception):
+    """Clicks of two halves that are not those of the whole: the service counts a part of what is asked."""
+
+
 async def first_places(
-    count: CountTogether, count_others: CountTogether, keys: Sequence[str], limit: int, *, by_change: bool
+    count: CountTogether,
+    count_others: CountTogether,
+    keys: Sequence[str],
+    limit: int,
+    *,
+    by_change: bool,
+    is_fixed: bool = False,
 ) -> tuple[int, list[Place]]:
     """Return the clicks of all links and at most `limit` with most clicks, or with most more than others.
 
     `count` counts the clicks of some slashtags in one span, `count_others` those in another one. The order of
     `keys` decides only how many requests it takes: few if links with many clicks are adjacent. Links of
-    equal clicks come in any order, the same in every run. Raises what counting raises.
+    equal clicks come in any order, the same in every run. If no new clicks can come (`is_fixed`), both halves
+    of the first groups are counted, and _NotAdditiveError is raised where they are not the group. Raises what
+    counting raises.
     """
     parts = [tuple(keys[n : n + MAX_KEYS]) for n in range(0, len(keys), MAX_KEYS)]
     # The highest rank that one of a group can have: their clicks together, but of a single link its rank.
     bounds = dict(zip(parts, await asyncio.gather(*map(count, parts)), strict=True))
     total, places = sum(bounds.values()), dict[tuple[str, ...], Place]()
+    checked = nlargest(CHECKED, bounds, key=bounds.__getitem__)
 
     async def refined(group: tuple[str, ...]) -> dict[tuple[str, ...], int]:
         """Return the bounds of the two halves of a group, or the rank of a single link."""
@@ -156,9 +182,11 @@ async def first_places(
             clicks, others = await asyncio.gather(count(group), count_others(group))
             places[group] = Place(group[0], clicks, others)
             return {group: clicks - others if by_change else clicks}
-        middle = len(group) // 2
-        clicks = await count(group[:middle])
-        return {group[:middle]: clicks, group[middle:]: max(0, bounds[group] - clicks)}
+        first, second = group[: len(group) // 2], group[len(group) // 2 :]
+        clicks, left = await count(first), bounds[group]
+        if is_fixed and group in checked and clicks + await count(second) != left:
+            raise _NotAdditiveError
+        return {first: clicks, second: max(0, left - clicks)}
 
     while True:
         best = nlargest(limit, bounds, key=lambda group: (bounds[group], group in places))

@@ -78,6 +78,11 @@ class ResolvedPeriod(NamedTuple):
     text_before: str
     zone: str
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no clicks can come any more."""
+        return self.so_far == self.whole
+
 
 @dataclass(frozen=True)
 class PeriodArguments:
@@ -139,13 +144,16 @@ class Selected(NamedTuple):
     tags: list[str] | None = None
 
 
-def report_overlap(run: Run, too_many: int) -> None:
-    """Print how many clicks the rows of tags have more, or fewer, than all links (`ByTag.count`)."""
-    if too_many > 0:
-        run.say(
-            f"the rows add up to {too_many:,} more than all clicks: they overlap, as links have several "
-            "tags, or clicks came meanwhile"
-        )
+def report_overlap(run: Run, too_many: int, *, is_over: bool) -> None:
+    """Print how many clicks the rows of tags have more, or fewer, than all links (`ByTag.count`).
+
+    Of days that are over, for which no clicks come meanwhile, that is a contradiction.
+    """
+    text = f"the rows add up to {too_many:,} more than all clicks"
+    if too_many > 0 and not is_over:
+        run.say(f"{text}: clicks came meanwhile, or links have several tags")
+    elif too_many > 0:
+        run.warn(f"{text}, which the service does not count alike by tag and by slashtag", "inconsistent: ")
     if too_many < 0:
         run.warn(f"{many(-too_many, 'click')} of links whose tag is in no row", "left out: ")
 

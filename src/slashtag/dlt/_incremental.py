@@ -170,11 +170,12 @@ class ClicksTable:
     def _begin_reload(self, held: TableRecord, listed: Listed | None) -> None:
         """Prepare to load some days only, of those that were over at the last load."""
         self._series = held.series if listed is None else listed.series
-        self._before, self._after = dict.fromkeys(self._series, Series(())), {}
+        self._before, self._after = dict.fromkeys(self._series, Series(())), dict(self._series)
         if listed is None:
             # Rows of a slashtag that was renamed since have another name.
             self._before |= dict.fromkeys(self._reload.days, Series(()))
-        self.since, self._today, self._first = held.since, held.through, held.through
+        self.since, self.through = held.since, held.through
+        self._today = self._first = held.through
         if self.dimensions:
             self._first += _DAY
         self._doubtful = set[str]()
@@ -290,15 +291,22 @@ class ClicksTable:
         return held
 
     async def _earlier(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
-        """Yield rows of days that are loaded again, but for those that are requested anyway."""
+        """Yield rows of days that are loaded again, but for those that are requested anyway.
+
+        A series of which they do not come is not in `_after` then: the next load requests all of it.
+        """
         groups: dict[tuple[date, date], list[str]] = {}
         for key in self._before:
             for start, end in self._spans_again(key):
                 groups.setdefault((start, end), []).append(key)
         for (start, end), keys in groups.items():
+            lacking = set(keys)
             async with aclosing(self._collect(session, keys, start, end)) as each:
-                async for _, _, rows, _ in each:
+                async for key, _, rows, is_whole in each:
+                    lacking -= {key} if is_whole else set()
                     yield rows
+            for key in lacking:
+                self._after.pop(key, None)
 
     def _spans_again(self, key: str) -> list[tuple[date, date]]:
         """Return the runs of days, or the months, of a series that are loaded again before `_first`."""

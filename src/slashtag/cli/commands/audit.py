@@ -88,17 +88,18 @@ def audit(
         monitor = auditing.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
         run.follow(lambda: monitor.metrics)
         options = {
-            **credentials.arguments,
             "by_day": by_day,
             "session_options": run.options.of_session(),
             "monitor": monitor,
         }
         if is_file:
             days = {name: at and at.date() for name, at in (("since", since), ("until", until))}
-            found = auditing.audit_file(target, timezone=timezone, all_links=all_links, **days, **options)
+            found = auditing.audit_file(
+                target, timezone=timezone, all_links=all_links, **days, **options, **credentials.arguments
+            )
         else:
             pipeline = auditing.local_pipeline(destination, target, dataset=dataset)
-            found = auditing.audit(pipeline, repair=repair, **options)
+            found = auditing.audit(pipeline, repair=repair, **options, **credentials.arguments)
         run.end_bars()
         writer.write(_rows(found))
     _report(run, found)

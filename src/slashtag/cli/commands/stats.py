@@ -206,7 +206,7 @@ async def _answer(
                         stats, clicks, too_many = await by_tag.count(
                             session, each, timezone=timezone, progress=progress
                         )
-                        report_overlap(run, too_many)
+                        report_overlap(run, too_many, is_over=resolved is not None and resolved.is_over)
                         counted.append(Counted(stats, clicks))
                     else:
                         counted.append(

@@ -14,6 +14,7 @@ from ..run import Run, command
 from ..selection import (
     COMPARE,
     PeriodArguments,
+    ResolvedPeriod,
     SelectionOrAllOptions,
     note_of_shared,
     query_of,
@@ -86,7 +87,7 @@ async def top(
             if of_tags:
                 by_tag = await ByTag.read(session, selected.tags, progress)
                 progress = start_bar("counting", "tags")
-                total, now, before = await _count_tags(run, session, by_tag, spans, timezone, progress)
+                total, now, before = await _count_tags(run, session, by_tag, resolved, timezone, progress)
                 found = [Ranked.known(name, clicks, before[name]) for name, clicks in now.items()]
                 last = [each for each in found if each.name == by_tag.no_tag]
                 found, links = [each for each in found if each.name != by_tag.no_tag], by_tag.links
@@ -130,16 +131,21 @@ async def top(
 
 
 async def _count_tags(
-    run: Run, session: AsyncSession, by_tag: ByTag, spans: Spans, timezone: str | None, progress: Progress
+    run: Run,
+    session: AsyncSession,
+    by_tag: ByTag,
+    resolved: ResolvedPeriod,
+    timezone: str | None,
+    progress: Progress,
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """Return the clicks of all, and those of each tag now and before; print what is missing of them."""
     if by_tag.unnamed:
         run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
+    queries = [query_of(session, span, timezone) for span in (resolved.so_far, resolved.before)]
     (stats, now, too_many), (_, before, _) = [
-        await by_tag.count(session, query_of(session, span, timezone), timezone=timezone, progress=progress)
-        for span in spans
+        await by_tag.count(session, query, timezone=timezone, progress=progress) for query in queries
     ]
-    report_overlap(run, too_many)
+    report_overlap(run, too_many, is_over=resolved.is_over)
     return stats.total, now, before
 
 
