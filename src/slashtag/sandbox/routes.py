@@ -97,7 +97,8 @@ class Service:
         # The last segment of an update is the key of a link.
         path, _, key = arrival.path.rpartition("/") if arrival.method == "PUT" else (arrival.path, "", "")
         try:
-            if added is None and not (methods := self.methods(arrival.path)):
+            methods = self.methods(arrival.path)
+            if added is None and not methods:
                 raise RefusedError(404, "Not found. No such endpoint.")
             if added is None and arrival.method not in methods:
                 raise RefusedError(405, f"Method not allowed. This path has {' and '.join(methods)}.")
