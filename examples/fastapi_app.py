@@ -15,8 +15,10 @@ from fastapi.responses import JSONResponse
 
 from slashtag import (
     AsyncSession,
+    Change,
     DateRange,
     InvalidRequestError,
+    Metrics,
     NotFoundError,
     QueueTimeoutError,
     RangeStats,
@@ -138,6 +140,13 @@ async def clicks_of(request: Request, session: Session, slashtag: str, query: Da
     return await for_client(request, session.stats.collect(query, keys=[slashtag]))
 
 
+@app.put("/links")
+async def change(session: Session, changes: list[Change]) -> list[dict[str, Any]]:
+    """Change links, and return the outcome of each; a client that disconnects does not end it."""
+    outcomes = session.urls.update_many(changes)
+    return [{"key": each.change.key, "status": each.status} async for each in outcomes]
+
+
 @app.get("/totals")
 async def totals(request: Request, session: Session, days: Days, seconds: float = 1) -> dict[str, Any]:
     """Return the clicks of each link, as far as they are known after some seconds."""
@@ -164,6 +173,12 @@ async def report(request: Request) -> RangeStats:
     if found is None:
         raise HTTPException(503, "the report is not ready", {"Retry-After": "10"})
     return found
+
+
+@app.get("/metrics")
+async def metrics(session: Session) -> Metrics:
+    """Return the counters of the session."""
+    return session.metrics
 
 
 if __name__ == "__main__":

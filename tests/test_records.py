@@ -227,6 +227,14 @@ async def test_fastapi_reads_records_and_queries_from_the_body(value: Any) -> No
         (Day, {}, ["body", "date"]),
         (CountryGeo, {"iso_code": "US", "start": 0, "end": "2024-02-01"}, ["body", "start"]),
         (ShortUrl, {"id": 1, "hits": "many"}, ["body", "hits"]),
+        (ShortUrl, {"id": True}, ["body", "id"]),
+        (Tag, {"id": False, "name": "spring"}, ["body", "id"]),
+        (Change, {"key": True, "redirect_code": 302}, ["body", "key"]),
+        (Change, {"key": 1.5, "redirect_code": 302}, ["body", "key"]),
+        (Change, {"redirect_code": 302}, ["body", "key"]),
+        (Change, {"key": "spring", "redirect_code": 309}, ["body", "redirect_code"]),
+        (Change, {"key": "spring", "redirect_code": "302"}, ["body", "redirect_code"]),
+        (Change, {"key": "spring", "domain_id": True}, ["body", "domain_id"]),
     ],
 )
 async def test_fastapi_names_the_member_that_is_wrong_once(kind: Any, body: Any, place: list[str]) -> None:

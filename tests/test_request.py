@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import pickle
 import traceback
@@ -15,6 +16,7 @@ import pytest
 
 from slashtag import (
     APIError,
+    AuthenticationError,
     BadRequestError,
     InvalidRequestError,
     NotFoundError,
@@ -22,10 +24,11 @@ from slashtag import (
     RequestFailedError,
     RetryPolicy,
     ServerError,
+    ShortUrl,
     SlashtagError,
     UnexpectedResponseError,
 )
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Fault, Sandbox
 
 from .support import wire as wires
 from .support.sending import APIKEY, APISECRET, connect
@@ -323,3 +326,24 @@ async def test_it_works_on_a_view_and_on_the_sandbox() -> None:
         assert tag["name"] in [each["name"] for each in page["items"]]
         with pytest.raises(APIError):
             await session.request("POST", "urls", json={"destination": "https://example.com"})
+
+
+async def test_the_sandbox_gets_endpoints_that_the_document_leaves_out() -> None:
+    async with Sandbox(urls=3, clicks=5, tags=1) as box, connect(box) as session:
+        box.endpoints = {
+            "POST /api/v1/urls": lambda arrival: {"id": box.add_url(**json.loads(arrival.body))},
+            "DELETE /api/v1/urls/*": lambda arrival: box.remove_url(int(arrival.path.rpartition("/")[2])),
+        }
+        link = await session.request("POST", "urls", json={"slashtag": "spring"}, returns=ShortUrl)
+        assert (await session.urls.find(["spring"]))["spring"] is not None
+        assert await session.request("DELETE", f"urls/{link.id}") is None
+        assert await session.urls.find(["spring"]) == {"spring": None}
+        box.faults = [Fault(kind="503")]
+        with pytest.raises(ServerError):
+            await session.with_options(retry=RetryPolicy(max_attempts=1)).request("DELETE", f"urls/{link.id}")
+        box.faults = []
+        async with connect(box, apisecret="another-secret") as stranger:
+            with pytest.raises(AuthenticationError):
+                await stranger.request("POST", "urls", json={"slashtag": "autumn"})
+        with pytest.raises(APIError):
+            await session.request("PATCH", "urls", json={})

@@ -79,6 +79,24 @@ async def test_pages_show_what_the_account_has(app: Any, box: Sandbox) -> None:
     assert (await get(app, "/report"))[0] == 200
 
 
+async def test_changes_are_made_and_told(app: Any, box: Sandbox) -> None:
+    first, second, *_ = box.truth.urls()
+    changes = [{"key": first.id, "redirect_code": 308}, {"key": "no such link", "redirect_code": 302}]
+    status, outcomes = await request(app, "PUT", "/links", changes)
+    states = {each["key"]: each["status"] for each in outcomes}
+    assert (status, states) == (200, {first.id: "done", "no such link": "failed"})
+    assert box.truth.urls()[0].redirect_code == 308
+    box.requests.clear()
+    for wrong in ([{"key": second.id, "redirect_code": 309}], [{"key": second.id, "password": 5}]):
+        assert (await request(app, "PUT", "/links", wrong))[0] == 422
+    assert box.requests == []
+    box.faults = [Fault(kind="reset")]
+    status, outcomes = await request(app, "PUT", "/links", changes[:1])
+    assert (status, [each["status"] for each in outcomes]) == (200, ["unknown"])
+    status, numbers = await get(app, "/metrics")
+    assert (status, numbers) == (200, app.state.session.metrics.to_dict())
+
+
 @pytest.mark.parametrize(
     ("fault", "status"),
     [

@@ -114,6 +114,11 @@ class Clicks:
     def queries(self) -> list[Query[LabelStats]]:
         return [Year(2024), Day("2024-02-29"), AllTime(), DateRange("2024-01-01", date(2024, 6, 30))]
 
+    async def any(self, query: Query, plan: Plan, tag: str) -> Statistics:
+        return await (
+            self.session.stats.run(plan) if tag == "" else self.session.stats.collect(query, tag=tag)
+        )
+
     async def labels(self, recent: bool) -> dict[str, int]:
         query = Day("2024-02-29") if recent else Year(2024)
         stats = await self.session.stats.collect(query, tag="spring")

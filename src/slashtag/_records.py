@@ -121,6 +121,19 @@ class PydanticType(Struct, frozen=True):
 class Record(PydanticType, frozen=True, kw_only=True):
     """Base class of links, tags, pages and statistics, for conversion to built-in values."""
 
+    @classmethod
+    def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
+        if int not in (kind, *get_args(kind)):
+            return kind, None
+
+        def read(value: object) -> object:
+            # pydantic would take True for the id 1, which is that of another link.
+            if isinstance(value, bool):
+                raise ValueError(f"{name} must be a number, not {value}")
+            return value
+
+        return kind, read
+
     def to_dict(self) -> dict[str, Any]:
         """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
         members: dict[str, Any] = to_builtins(self)

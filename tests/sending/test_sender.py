@@ -597,10 +597,10 @@ async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
     told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "slashtag"]
     size = len(wires.body_of(200, "ok", PAGE))
     told = [(level, re.sub(r", [0-9.]+ s$", "", text)) for level, text in told]
-    assert ("DEBUG", "GET urls?page=3&pagesize=50: ServerError") in told
+    assert ("DEBUG", "GET urls?page=3&pagesize=50: 500 ServerError") in told
     assert ("INFO", "GET urls: 429, back to the queue") in told
     assert ("DEBUG", f"GET urls?page=3&pagesize=50: 200, {size} bytes") in told
-    assert ("DEBUG", "PUT urls/spring: NotFoundError") in told
+    assert ("DEBUG", "PUT urls/spring: 404 NotFoundError") in told
     retries = [text for level, text in told if level == "WARNING" and "attempt 1 failed, again in" in text]
     assert len(retries) == 1
     records = [vars(record) for record in caplog.records if record.name == "slashtag"]

@@ -50,7 +50,13 @@ from .windows import (
     windows,
 )
 
-R_co = TypeVar("R_co", covariant=True, bound=Statistics)
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    #: The type of the result; what all have in common where a query or a plan is named without it.
+    R_co = TypeVarWithDefault("R_co", covariant=True, bound=Statistics, default=Statistics)
+else:
+    R_co = TypeVar("R_co", covariant=True)
 _Date = date
 
 #: No click is older: link shorteners with statistics did not exist.

@@ -78,6 +78,19 @@ class Change(PydanticType, frozen=True, repr_omit_defaults=True):
     def __rich_repr__(self) -> Any:
         yield repr(self)
 
+    @classmethod
+    def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
+        kind = RedirectCode | None if name == "redirect_code" else kind
+
+        def read(value: object) -> object:
+            # pydantic would take True for the id 1, which is that of another link.
+            try:
+                return msgspec.convert(value, kind)
+            except msgspec.ValidationError as error:
+                raise InvalidRequestError(f"{name}: {error}") from None
+
+        return kind, read
+
     def _call(self, *, once: bool = False) -> Call[RowsUpdated]:
         """Return the request; raises InvalidRequestError, which never shows the password.
 

@@ -204,7 +204,8 @@ class Sender:
                 self.admission.accepted(ticket, now)
             else:  # nothing was learnt: the session was closed, say
                 self.admission.cancelled(ticket)
-            kind, seconds = type(error).__name__, now - began
+            seconds, status = now - began, getattr(error, "status", None)
+            kind = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
             fields = _fields(call, error=error, duration=seconds)
             log.debug("%s %s%s: %s, %.3f s", *_named(call), kind, seconds, extra=fields)
             raise error

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -61,7 +61,9 @@ class Sandbox(Limits):
     HTML page. What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
 
     `requests` lists the requests that arrived so far, in order, and may be cleared; `latency`, `faults` and
-    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs. A
+    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs. So may
+    `endpoints`, those that the document leaves out: a name such as `"DELETE /api/v1/urls/*"`, with a glob for
+    the path as it is on the wire, and what returns the data of the answer to an Arrival. A
     warning is logged for each fault that matched none of the requests by the time it is replaced or the
     sandbox stops.
     """
@@ -100,6 +102,7 @@ class Sandbox(Limits):
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
         self.headers: dict[str, str] = {}
+        self.endpoints: dict[str, Callable[[Arrival], object]] = {}
         self._behaviour = msgspec.convert(behaviour, Behaviour)
         self._path = store
         self._store: Store | None = None
@@ -194,7 +197,7 @@ class Sandbox(Limits):
         )
         self.requests.append(arrival)
         try:
-            answer = partial(self._service.answer, arrival, request.headers)
+            answer = partial(self._service.answer, arrival, request.headers, self.endpoints)
             response = await self._respond(request, arrival, answer)
         finally:
             self._tasks.discard(task)
