@@ -196,6 +196,13 @@ def test_days_of_a_short_span_stand_in_weeks() -> None:
     assert list(report([1] * 93).weekdays) == ["Jan 2024", "Feb 2024", "Mar 2024", "Apr 2024"]
 
 
+@pytest.mark.parametrize("days", [1, 2, 4, 5, 7, 8, 10, 13, 14, 31, 92])
+def test_the_chart_has_several_labels_on_a_phone_too(days: int) -> None:
+    """A week has no room for each of its days, and one Monday."""
+    drawn = re.findall(r"<tspan>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)<", report([5] * days).chart(290, 180, 4))
+    assert min(days, 2) <= len(drawn) <= 4
+
+
 def test_hours_are_summed_by_weekday_where_asked_for() -> None:
     hourly = {datetime(2024, 1, day, hour, tzinfo=UTC): day * hour for day in (1, 2, 8) for hour in (0, 23)}
     found = report([5] * 8, hourly=hourly)

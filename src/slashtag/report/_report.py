@@ -319,7 +319,8 @@ class Report(Struct, frozen=True, kw_only=True):
         # Each day has a label, or every so many Mondays; of a long span months have.
         mondays = [n for n, day in enumerate(self.counted_days) if day.weekday() == 0]
         step = -(-len(mondays) // labels)
-        labelled = [*range(days)] if days <= labels else mondays[::step]
+        labelled = mondays[::step] if len(mondays) > 1 else [*range(0, days, -(-days // labels))]
+        labelled = [*range(days)] if days <= labels else labelled
 
         def at(n: float) -> float:
             """Return the milliseconds of a day in UTC: the machine's time zone must not matter."""
