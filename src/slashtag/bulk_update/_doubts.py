@@ -1,8 +1,8 @@
 """Values of changes that are more likely mistakes than meant, and have to be confirmed.
 
 what a change alters      doubtful
-a destination             a scheme that no browser knows; what cannot be a host; characters that no browser sends
-                          as they are, and typographic quotes
+a destination             a scheme that no browser knows; what cannot be a host; characters that no browser
+                          sends as they are; typographic quotes
 a slashtag                a slash; such characters
 several destinations      a word that one or two have, and that differs by a character or two from the word
                           in its place in the rows around, which at least twice as many have
