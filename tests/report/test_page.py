@@ -132,7 +132,7 @@ def test_others_are_compared_together_where_all_of_them_were_counted(
         assert shown == f"{sum(before[label] for label in hidden):,}"
     else:
         assert shown == ""
-    assert ("only if they are among" in seen.root.text) == any(label not in before for label in now)
+    assert ("are not compared" in seen.root.text) == any(label not in before for label in now)
 
 
 def unfinished(**changes: object) -> Report:
