@@ -39,8 +39,8 @@ async def build(
 
     Each link is counted alone (`collect_each`), for the `top` links with most clicks, their change, the
     number of links with clicks, and clicks by tag and destination. With `top=0` none of these is in the
-    report, which then takes far fewer requests. In the span before, these links are counted alone too, and all
-    links of destinations with clicks. Tags and destinations (not with `keys`) add up their links, without
+    report, which then takes far fewer requests. In the span before, these links are counted alone too, and
+    all links of destinations with clicks. Tags and destinations (not with `keys`) add up their links, without
     further requests but the listing of tags; tags whose links share a slashtag with links of another tag are
     counted by the service, one request each for 32 days, and links without a tag have what all tags leave of
     the total. In the span before each tag is counted by the service.
