@@ -74,8 +74,24 @@ DOUBTFUL = [
     "https://shop.example\\sale",
     "https://shop.example/100%",
     "https://shop.example/%zz",
+    "https://shop.example/?campaign=\u201cxmas\u201d",
+    "https://shop.example/\u201exmas\u201c",
+    "https://shop,example/",
+    "https://shop..example/",
+    "https://https://shop.example/",
+    "https://shop.example:/8080",
+    "https://ana@shop!example?q",
 ]
-FINE = ["https://shop.example/ü?q=%20&a=1,2#x", "https://shop.example/夏", "https://shop.example/👨\u200d👩"]
+FINE = [
+    "https://shop.example/ü?q=%20&a=1,2#x",
+    "https://shop.example/夏",
+    "https://shop.example/👨\u200d👩",
+    "https://夏.example",
+    "https://💩.example:8080/a,b",
+    "HTTPS://ana:x,y@shop_1.example./?q=https://a,b",
+    "http://[2001:db8::1]:80/#a",
+    "https://localhost?x",
+]
 
 
 @pytest.mark.parametrize("destination", [*DOUBTFUL, *FINE])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from msgspec.structs import replace
+from openpyxl import load_workbook
 
 from slashtag import AsyncSession, DateRange
 from slashtag._shared_slashtags import NO_TAG, ByTag
@@ -327,6 +329,31 @@ def test_weekdays_that_only_the_other_span_has_are_compared(
     drawn = cli(*arguments, "--format", "table")
     assert drawn.code == 0
     assert "Friday" in drawn.out
+
+
+def test_the_busiest_weekdays_and_hours_are_named(cli: Cli) -> None:
+    """Weekdays by their clicks a day, as the span has three of some."""
+    span = "2024-10-14", "2024-10-30"
+    for by, figure in (("weekday", "clicks_per_day"), ("weekday-hour", "clicks_per_day"), ("hour", "clicks")):
+        ran = cli("stats", "range", *span, "--by", by)
+        rows = objects(ran.out)
+        (told,) = re.findall(r"busiest: (.*)", ran.err)
+        counts = {row[by.replace("-", "_")]: row for row in rows}
+        best = [counts[label] for label in re.findall(r"(?:^|, )(.*?) \(", told)]
+        assert [row[figure] for row in best] == sorted((row[figure] for row in rows), reverse=True)[:3]
+    assert "busiest" not in cli("stats", "range", *span, "--by", "country").err
+
+
+@pytest.mark.parametrize("arguments", [(), ("--by", "country", "--compare", "previous"), ("--by", "tag")])
+def test_workbooks_of_statistics_name_what_they_hold_and_their_span(
+    cli: Cli, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    path = tmp_path / "stats.xlsx"
+    assert cli("stats", "2024-10", *arguments, "-o", str(path)).code == 0
+    (sheet,) = load_workbook(path).worksheets
+    by = arguments[1] if arguments else "stats"
+    assert sheet.title == f"{by} 2024-10-01..2024-10-31"
+    assert ("2024-09-01" in sheet.oddHeader.left.text) == ("--compare" in arguments)
 
 
 def test_tables_for_people_name_weekdays(cli: Cli) -> None:

@@ -119,7 +119,7 @@ def test_hours_are_counted_and_their_cost_is_told_first(
     assert sum(row["clicks"] for row in rows) == total > 0
     drawn = cli("stats", *command, "--all", "--by", "hour", *zone, "--format", "table").out
     assert drawn.split()[-2:] == ["total", str(total)]
-    cost, summary = ran.err.splitlines()
+    cost, *_, summary = ran.err.splitlines()
     assert re.search(r"\b\d+ requests", cost)
     assert f": {total} click" in summary
 

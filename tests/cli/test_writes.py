@@ -159,7 +159,12 @@ def test_a_lost_answer_says_to_look(cli: Cli, box: Sandbox, link: int) -> None:
     with failing(box, Fault(kind="reset", method="PUT", after_work=True)):
         ran = cli("urls", "update", "to-change", "--slashtag", "changed")
     assert ran.code == 1
-    assert ran.error.endswith("check whether it was done before you repeat it")
+    assert "check whether it was done before you repeat it" in ran.err
+    # It was made, and the command that undoes it is told all the same.
+    assert "changed" in [url.slashtag for url in box.truth.urls()]
+    (undo,) = re.findall(r"slashtag (urls update .*)", ran.err)
+    assert cli(*shlex.split(undo)).code == 0
+    assert "to-change" in [url.slashtag for url in box.truth.urls()]
 
 
 def test_a_tag_is_created_once(cli: Cli, box: Sandbox, tmp_path: Path) -> None:

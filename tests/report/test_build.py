@@ -342,6 +342,23 @@ async def test_a_refused_request_is_raised(serve: Serve) -> None:
             await reported(box, "2024-01-01", "2024-12-31", keys=["there is no such link"])
 
 
+async def test_all_destinations_with_clicks_are_compared() -> None:
+    """However many they are; with all their links, those too that have no clicks any more."""
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        keys_of: dict[str, list[str]] = {}
+        for n in range(90):
+            box.add_url(f"k{n}", destination=f"https://shop.example/{n % 30}?utm={n}")
+            keys_of.setdefault(f"shop.example/{n % 30}", []).append(f"k{n}")
+            box.add_click(f"k{n}", "2024-06-10T00:00:00", times=n % 7 if n < 60 else 0)
+            box.add_click(f"k{n}", "2024-05-20T00:00:00", times=n % 5)
+        report = await reported(box, "2024-06-01", "2024-06-30")
+        assert len(report.destination) > 20
+        assert report.destination_before == {
+            page: box.truth.range("2024-05-01", "2024-05-31", keys=keys_of[page]).total_clicks
+            for page in report.destination
+        }
+
+
 async def test_tags_destinations_and_links_are_compared_with_another_span() -> None:
     """Also what has no clicks any more, and what had none before; links without a tag have the rest."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:

@@ -117,6 +117,24 @@ def test_many_labels_are_cut_and_their_sum_is_not() -> None:
     assert ("%" in others.text, others.all("span")) == (True, [])
 
 
+@given(st.lists(st.tuples(st.integers(0, 50), st.none() | st.integers(0, 50)), min_size=10, max_size=14))
+def test_others_are_compared_together_where_all_of_them_were_counted(
+    counts: list[tuple[int, int | None]],
+) -> None:
+    now = {f"/{n}": clicks for n, (clicks, _) in enumerate(counts)}
+    before = {f"/{n}": clicks for n, (_, clicks) in enumerate(counts) if clicks is not None} | {"/gone": 7}
+    found = report([sum(now.values())], before=700, destination=now, destination_before=before)
+    seen = Seen(found.to_html())
+    others = seen.root.all("table", data_dimension="destination")[0].one("tr", **{"class": "rest"})
+    hidden = sorted(now, key=lambda label: (now[label], label), reverse=True)[8:]
+    shown = others.all("td")[2].text
+    if all(label in before for label in hidden):
+        assert shown == f"{sum(before[label] for label in hidden):,}"
+    else:
+        assert shown == ""
+    assert ("are not compared" in seen.root.text) == any(label not in before for label in now)
+
+
 def unfinished(**changes: object) -> Report:
     """A report of June 2026, asked about at noon of the 22nd, with one click a day and 5 today."""
     found = report([1] * 21 + [5], start=date(2026, 6, 1), before=16, top=["a"])
@@ -194,6 +212,13 @@ def test_days_of_a_short_span_stand_in_weeks() -> None:
     assert found.weekdays["8 Jan"] == [8, 9, 10, 11, 12, 13, 14]
     assert found.weekdays["1 Apr"] == [92, None, None, None, None, None, None]
     assert list(report([1] * 93).weekdays) == ["Jan 2024", "Feb 2024", "Mar 2024", "Apr 2024"]
+
+
+@pytest.mark.parametrize("days", [1, 2, 4, 5, 7, 8, 10, 13, 14, 31, 92])
+def test_the_chart_has_several_labels_on_a_phone_too(days: int) -> None:
+    """A week has no room for each of its days, and one Monday."""
+    drawn = re.findall(r"<tspan>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)<", report([5] * days).chart(290, 180, 4))
+    assert min(days, 2) <= len(drawn) <= 4
 
 
 def test_hours_are_summed_by_weekday_where_asked_for() -> None:

@@ -120,7 +120,16 @@ def test_a_workbook_has_formats_a_filter_and_a_name_without_a_row_of_its_own() -
     ]
     assert sheet.auto_filter.ref == "A1:C2"
     assert "2026-10-31" in sheet.oddHeader.left.text
-    for title in ("", "x" * 99, "'", "History", "a\x00b"):
+    # The name of a sheet has 31 characters; what is cut off is whole words.
+    for title, name in (
+        ("stats 2026-11-01..2026-11-26 19:55, so far", "stats 2026-11-01..2026-11-26"),
+        ("weekday-hour 2026-10-01..2026-10-31", "weekday-hour"),
+        ("postalcode DE, 2026-07-01..2026-09-30", "postalcode DE"),
+        ("x" * 99, "x" * 31),
+    ):
+        book = load_workbook(io.BytesIO(written(".xlsx", Table(table.columns, title), [])))
+        assert book.sheetnames == [name]
+    for title in ("", "'", "History", "a\x00b"):
         written(".xlsx", Table(table.columns, title), [])
 
 

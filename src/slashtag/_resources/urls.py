@@ -45,6 +45,14 @@ _UNREACHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#%\\]|(?<![^/])\.\.?(?![^/])")
 #: What browsers replace in an address, and kinds of characters that nobody sees, but for joiners of letters.
 _ENCODED = frozenset('"<>\\^`{|}')
 _INVISIBLE, _JOINERS = ("Cc", "Cf", "Co", "Cn", "Zl", "Zp"), "\u200c\u200d"
+#: Spreadsheets and word processors write them in place of plain ones.
+_QUOTES = frozenset("\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb")
+_HOST = re.compile(r"https?://(?:[^/?#\\]*@)?([^/?#\\]*)", re.IGNORECASE)
+#: A name of any script, or an address in brackets, and a port.
+_GOOD_HOST = re.compile(
+    r"(?!.*\.\.)([a-z0-9_\-\u0080-\U0010ffff][a-z0-9_.\-\u0080-\U0010ffff]*|\[[0-9a-f:.]+\])(:\d+)?",
+    re.IGNORECASE,
+)
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}")
 #: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
 KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})
@@ -315,11 +323,16 @@ def find_doubts(change: Change) -> Iterator[str]:
         unsent = [c for c in value if c in _ENCODED or (category(c) in _INVISIBLE and c not in _JOINERS)]
         if unsent:
             yield f"no browser sends {unsent[0]!a} as it is: {name} {value!r}"
+        elif quotes := [c for c in value if c in _QUOTES]:
+            yield f"{quotes[0]} is a quote as word processors write it: {name} {value!r}"
         elif name == "destination" and (escape := _BAD_ESCAPE.search(value)):
             yield f"{escape[0]!r} is no % and two hexadecimal digits: destination {value!r}"
     scheme, _, _ = (change.destination or "https:").partition(":")
     if scheme.lower() not in KNOWN_SCHEMES:
         yield f"{scheme!r} is no scheme that browsers know, though an app may: {change.destination!r}"
+    host = _HOST.match(change.destination or "")
+    if host is not None and _GOOD_HOST.fullmatch(host[1]) is None:
+        yield f"{host[1]!r} cannot be the name of a host: {change.destination!r}"
     if "/" in (change.slashtag or ""):
         yield f"a slash in the slashtag {change.slashtag!r}: it ends a part of a path"
 
@@ -331,7 +344,7 @@ async def _outcome(
         rows = (await sender.send(call, on_send)).rows_updated
         if rows > 0:
             return Outcome(change, "done", rows_updated=rows)
-        told = "the service says that it changed no row: it may have refused, or nothing was to change"
+        told = "the service says that it changed no link: it may have refused, or nothing was to change"
         error = OutcomeUnknownError(told, method=call.method, path=call.path)
         return Outcome(change, "unknown", rows_updated=rows, error=error)
     except OutcomeUnknownError as error:

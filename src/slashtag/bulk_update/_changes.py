@@ -95,7 +95,7 @@ class Sheet(Struct, frozen=True):
     """File of changes: the cells of its rows by column, and whether they are those of a listing.
 
     A table that `read_table` reads, with some of COLUMNS, one of them `slashtag` or `id`; or with columns of
-    `slashtag urls list`. An empty cell omits its member.
+    `slashtag urls list`. An empty cell leaves its value as it is.
     """
 
     where: str

@@ -1,7 +1,8 @@
 """Values of changes that are more likely mistakes than meant, and have to be confirmed.
 
 what a change alters      doubtful
-a destination             a scheme that no browser knows; characters that no browser sends as they are
+a destination             a scheme that no browser knows; what cannot be a host; characters that no browser
+                          sends as they are; typographic quotes
 a slashtag                a slash; such characters; another form of the same number, truth value or date, as
                           a spreadsheet writes it: 007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar
 several destinations      a word that one or two have, and that differs by a character or two from the word

@@ -80,7 +80,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: Changes, or a file with some of COLUMNS, one of them `slashtag` or `id`: CSV with commas,
-    semicolons or tabs, or a workbook (.xlsx, extra `xlsx`); an empty cell omits its member.
+    semicolons or tabs, or a workbook (.xlsx, extra `xlsx`); an empty cell leaves its value as it is.
     Or the file is an edited listing of `slashtag urls list`, of which the rows are changes that differ from
     their link. `outcomes`: the file of outcomes; by default beside that of the changes.
 
@@ -89,7 +89,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
     their link. A link whose last change there has no answer is not changed, whatever its row is now: the row
     is "unknown", unless the link shows that the change was done. `repeat_lost` sends such rows, and repeats
     those whose answer is lost in this run. `keep` sends a link's present destination and redirect code if a
-    change gives none, since it is undocumented whether the service resets omitted members; rows of an edited
+    change gives none, since it is undocumented whether the service resets what is left out; rows of an edited
     listing always do. Password and domain are not in the listing.
 
     `confirm` is called with what is doubtful, as a scheme that no browser knows, and returns whether to send

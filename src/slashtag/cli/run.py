@@ -186,8 +186,8 @@ class Run:
             self.mark_incomplete()
             self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
 
-    def confirm(self, doubts: Iterable[object]) -> bool:
-        """Print what is doubtful, and ask on the terminal whether to send it; False where there is none."""
+    def confirm(self, doubts: Iterable[object], question: str = "Send it all the same?") -> bool:
+        """Print what is doubtful, and ask the question on the terminal; False where there is none."""
         if not sys.stdin.isatty():
             return False
         display = self._watch.display
@@ -198,7 +198,7 @@ class Run:
         # Of asyncio's handler only a second Ctrl-C would end the question.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return typer.confirm("Send it all the same?", err=True)
+            return typer.confirm(question, err=True)
         finally:
             signal.signal(signal.SIGINT, before)
             if is_drawn:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
-from heapq import nlargest
 from itertools import chain
 from typing import Any
 
@@ -16,9 +15,6 @@ from ..export import hourly_clicks
 from ._branding import Branding
 from ._format import page_of
 from ._report import Report, TopLink
-
-#: So many destinations are compared with the span before.
-MOST_COMPARED = 10
 
 
 async def build(
@@ -43,12 +39,11 @@ async def build(
 
     Each link is counted alone (`collect_each`), for the `top` links with most clicks, their change, the
     number of links with clicks, and clicks by tag and destination. With `top=0` none of these is in the
-    report, which then takes far fewer requests. The change takes at most one request for each of these links
-    and 32 days. Tags and destinations (not with `keys`) add up their links, without further requests but the
-    listing of tags; tags whose links share a slashtag with links of another tag are counted by the service,
-    one request each for 32 days, and links without a tag have what all tags leave of the total. In the span
-    before each tag is counted by the service, and so are the links of each of the 10 destinations with most
-    clicks, one request for each 100 links and 32 days.
+    report, which then takes far fewer requests. In the span before, these links are counted alone too, and
+    all links of destinations with clicks. Tags and destinations (not with `keys`) add up their links, without
+    further requests but the listing of tags; tags whose links share a slashtag with links of another tag are
+    counted by the service, one request each for 32 days, and links without a tag have what all tags leave of
+    the total. In the span before each tag is counted by the service.
 
     With `hours`, a report of at most 32 days shows the hours of the week: one request for each hour of a day
     with clicks, and each tag or 100 links that have them (`slashtag.export.hourly_clicks`).
@@ -83,7 +78,6 @@ async def build(
 
     # The span before, of all links and of the best ones
     before = await collector.count(previous, selected)
-    top_links = await collector.compare(best, shares, previous, links)
 
     # What else there is about links with clicks
     bounds = {slashtag: Bounds(n, n) for slashtag, n in clicks.items()}
@@ -92,7 +86,12 @@ async def build(
     by_tag = await collector.count_tags(
         [span, previous], links, of_labels, [stats.total, before.total] if tags is None else []
     )
-    by_page = await collector.count_destinations(previous, links, of_labels)
+    pages = _Pages(links, of_labels)
+    earlier = await collector.totals(
+        session, previous, keys=links.keys_of(dict.fromkeys([*best, *pages.slashtags]))
+    )
+    by_page = _Labels(pages.clicks, pages.add_up(earlier))
+    top_links = await collector.compare(best, earlier, shares, previous, links)
     hourly: dict[datetime, int] = {}
     if hours:
         clicked: dict[str, Any] = {"keys": links.keys_of(clicks)} if top and tags is None else selected
@@ -197,11 +196,18 @@ class _Collector:
         return await links.shares(self._session, span, timezone=self._zone, progress=self.step())
 
     async def compare(
-        self, best: Mapping[str, RangeStats], shares: Mapping[str, Share], previous: DateRange, links: Links
+        self,
+        best: Mapping[str, RangeStats],
+        earlier: Mapping[str, int],
+        shares: Mapping[str, Share],
+        previous: DateRange,
+        links: Links,
     ) -> tuple[TopLink, ...]:
-        """Return the best links, and those with a share of a slashtag, compared with the span before."""
-        counts = await self.totals(self._session, previous, keys=links.keys_of(best))
-        before = {slashtag: Bounds(n, n) for slashtag, n in counts.items()}
+        """Return the best links, and those with a share of a slashtag, compared with the span before.
+
+        `earlier` are the clicks of the best links in that span.
+        """
+        before = {slashtag: Bounds(n, n) for slashtag, n in earlier.items()}
         shares = {slashtag: share for slashtag, share in shares.items() if share.most.total}
         if shares:
             before |= {key: share.total for key, share in (await self.shares(previous, links)).items()}
@@ -255,24 +261,35 @@ class _Collector:
         found = {label: bounds for label, bounds in found.items() if bounds.most or before.get(label)}
         return _Labels(found, before) if len(found) > 1 else _Labels()
 
-    async def count_destinations(
-        self, previous: DateRange, links: Links, clicks: Mapping[str, Bounds]
-    ) -> _Labels:
-        """Return the clicks of destinations; those of the first ones in the span before too."""
-        found = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
-        before: dict[str, int] = {}
-        slashtags: dict[str, list[str]] = {}
-        shared = set(links.foreign)
+
+class _Pages:
+    """Destinations of links that have clicks."""
+
+    def __init__(self, links: Links, clicks: Mapping[str, Bounds]) -> None:
+        self.clicks = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
+        #: The destination of each slashtag; not of one that links with another, or not selected, have too.
+        self._of: dict[str, str] = {}
+        shared = set[str]()
         for slashtag, same in links.by_slashtag.items():
             pages = {page_of(link.destination or "") for link in same}
-            shared.update([slashtag] * (len(pages) > 1))
-            for page in pages:
-                slashtags.setdefault(page, []).append(slashtag)
-        for page in nlargest(MOST_COMPARED, found, key=lambda page: found[page].least):
-            if shared.isdisjoint(slashtags[page]):
-                keys = links.keys_of(slashtags[page])
-                before[page] = (await self.count(previous, {"keys": keys})).total
-        return _Labels(found, before)
+            if len(pages) == 1 and slashtag not in links.foreign:
+                self._of[slashtag] = pages.pop()
+            else:
+                shared |= pages
+        #: Those that are compared: all of their slashtags can be counted.
+        self._compared = self.clicks.keys() - shared
+
+    @property
+    def slashtags(self) -> list[str]:
+        """The slashtags that are counted in the span before."""
+        return [slashtag for slashtag, page in self._of.items() if page in self._compared]
+
+    def add_up(self, clicks: Mapping[str, int]) -> dict[str, int]:
+        """Return the clicks of destinations, given those of slashtags."""
+        counts = dict.fromkeys(self._compared, 0)
+        for slashtag in self.slashtags:
+            counts[self._of[slashtag]] += clicks[slashtag]
+        return counts
 
 
 def _ambiguous(counts: Mapping[str, Bounds]) -> list[str]:

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -198,6 +198,13 @@ class Report(Struct, frozen=True, kw_only=True):
             return known
         return dict.fromkeys(self.counts(dimension), 0) | known
 
+    def before_together(self, dimension: str, labels: Iterable[str]) -> int | None:
+        """Return the clicks that labels had together in the span before; None if those of one are unknown."""
+        before = self.before_of(dimension)
+        clicks = [None if (dimension, each) in self.shared else before.get(each) for each in labels]
+        known = [n for n in clicks if n is not None]
+        return sum(known) if len(known) == len(clicks) else None
+
     def changes_of(self, dimension: str) -> dict[str, float | None]:
         """Return the change of each label against the span before; None where that has no clicks."""
         before = self.before_of(dimension)
@@ -319,7 +326,8 @@ class Report(Struct, frozen=True, kw_only=True):
         # Each day has a label, or every so many Mondays; of a long span months have.
         mondays = [n for n, day in enumerate(self.counted_days) if day.weekday() == 0]
         step = -(-len(mondays) // labels)
-        labelled = [*range(days)] if days <= labels else mondays[::step]
+        labelled = mondays[::step] if len(mondays) > 1 else [*range(0, days, -(-days // labels))]
+        labelled = [*range(days)] if days <= labels else labelled
 
         def at(n: float) -> float:
             """Return the milliseconds of a day in UTC: the machine's time zone must not matter."""

@@ -270,7 +270,11 @@ def _is_inexact(value: Any) -> bool:
 
 def _sheet_name(title: str) -> str | None:
     """Return the name of a sheet for a title; None for the default."""
-    name = _NOT_IN_SHEETS.sub(" ", title)[:_LONGEST_SHEET].strip(" '")
+    name = title
+    if len(name) > _LONGEST_SHEET:
+        # Half a day or half a word would read as another one.
+        name = name[: _LONGEST_SHEET + 1].rpartition(" ")[0] or name[:_LONGEST_SHEET]
+    name = _NOT_IN_SHEETS.sub(" ", name).strip(" ',")
     return None if name.lower() in ("", "history") else name
 
 

@@ -14,7 +14,15 @@ from typing import Any, Literal
 import typer
 from typer import Argument, Option
 
-from ... import AsyncSession, Change, DateRange, InvalidRequestError, Progress, ShortUrl
+from ... import (
+    AsyncSession,
+    Change,
+    DateRange,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    Progress,
+    ShortUrl,
+)
 from ..._internal import MAX_SLASHTAG, find_doubts, find_problems, many, optional
 from ...bulk_update import (
     COLUMNS,
@@ -224,9 +232,14 @@ async def update_url(
             told = ", ".join(f"{each.id} ({each.short_url})" for each in same)
             raise InvalidRequestError(f"several links have the slashtag {key!r}; give the id of one: {told}")
         now = same[0] if same else None
-        rows = await session.urls.update(link, **changes)
-    # Without the listing all is a difference, and nothing of what it was is known.
-    differences = list(find_differences(change, now or ShortUrl(id=0)))
+        # Without the listing all is a difference, and nothing of what it was is known.
+        differences = list(find_differences(change, now or ShortUrl(id=0)))
+        try:
+            rows = await session.urls.update(link, **changes)
+        except OutcomeUnknownError:
+            if now is not None:
+                run.say(f"the change may have been made; {_undo(now, differences)}")
+            raise
     named = _named(key, now)
     output.print(
         UPDATED,
@@ -340,7 +353,7 @@ async def _update(
     # Those that name no link, or several, fail again whenever they are sent.
     unnamed = sum(each.status == "failed" and each.id is None for each in left)
     advice = {
-        f"the links as they were: undo with --from {update.undo_path}": update.undo_path,
+        f"to undo it: slashtag urls update --from {quote(f'{update.undo_path}')}": update.undo_path,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
         f"{summary.unknown:,} unknown: --dry-run shows what they would still change; --repeat-lost sends "

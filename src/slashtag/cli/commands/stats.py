@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from heapq import nlargest
+from operator import itemgetter
 from typing import Any
 
 import typer
@@ -87,6 +89,8 @@ MORE: dict[Any, set[str]] = {
     GeoStats: set(),
 }
 HOURLY = ("hour", "weekday-hour")
+#: So many weekdays or hours with most clicks are named in the summary.
+MOST_BUSY = 3
 
 
 @dataclass
@@ -219,7 +223,9 @@ async def _answer(
     now, comparison = counted[0], None
     if resolved is not None and output.compare is not None:
         comparison = Comparison(counted[1], resolved, query)
-    _show(now, by, output, comparison, resolved)
+    against = f", compared with {comparison.text}" if comparison is not None else ""
+    title = f"{by or 'stats'} {text}{against}".replace(" to ", "..")
+    busiest = _show(now, by, output, comparison, resolved, title)
     for stats, _ in counted:
         for caveat in _caveats(stats, by):
             run.say(caveat)
@@ -229,11 +235,13 @@ async def _answer(
         run.report_cut(stats, by)
     for caveat in comparison.caveats(by) if comparison is not None else ():
         run.say(caveat)
-    total, against = now.stats.total, ""
+    if busiest:
+        run.say(f"busiest: {busiest}")
+    total = now.stats.total
     if comparison is not None:
         before = comparison.before.stats.total
         changed = f", {told_change(total, before)} %" * bool(before)
-        against = f", compared with {comparison.text}: {many(before, 'click')}{changed}"
+        against = f"{against}: {many(before, 'click')}{changed}"
     run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {run.cost()}")
 
 
@@ -270,8 +278,9 @@ def _show(
     output: StatsOptions,
     comparison: Comparison | None,
     resolved: ResolvedPeriod | None,
-) -> None:
-    """Print statistics, or with `by` the clicks of its labels."""
+    title: str,
+) -> str:
+    """Print statistics, or with `by` the clicks of its labels; return the busiest weekdays or hours."""
     stats, before = now.stats, None if comparison is None else comparison.before.stats
     sections = sections_of(now, by, comparison, resolved, is_drawn=output.form == "table")
     total: Clicks = (stats.total, None if before is None else before.total)
@@ -287,9 +296,17 @@ def _show(
         return () if comparison is None else (earlier, change(clicks, earlier))
 
     has_days = by in ("weekday", "weekday-hour")
+    busiest = ""
+    if by == "weekday" or by in HOURLY:
+        # Weekdays by their clicks a day, as a month has five of some.
+        key: Callable[[tuple[str, int]], float] = itemgetter(1)
+        if has_days:
+            key = lambda item: item[1] / of_days[item[0].partition(" ")[0]]  # noqa: E731
+        best = nlargest(MOST_BUSY, ((label, n) for label, (n, _) in sections[by].items() if n), key=key)
+        busiest = ", ".join(f"{label} ({n:,})" for label, n in best)
     if output.form == "table":
         _draw(stats, {**sections, "total": {"": total}}, per_day if has_days else None, comparison)
-        return
+        return busiest
     columns = COMPARED if comparison is not None else ()
     if by is None:
         totals: dict[str, Clicks] = {"total": total}
@@ -297,19 +314,19 @@ def _show(
             totals[name] = getattr(stats, f"clicks_{name}"), getattr(before, f"clicks_{name}", None)
         of_all = {name: {"": clicks} for name, clicks in totals.items()} | sections
         output.print(
-            Table((*COUNTS, *columns)),
+            Table((*COUNTS, *columns), title),
             (
                 (dimension, label, clicks, *compared(clicks, earlier))
                 for dimension, of in of_all.items()
                 for label, (clicks, earlier) in of.items()
             ),
         )
-        return
+        return busiest
     is_date = by in ("day", "week")
     first = Column(by.replace("-", "_"), "date" if is_date else "text"), Column("clicks", "int")
     days = (Column("clicks_per_day", "float"),) * has_days
     output.print(
-        Table((*first, Column("percent", "float"), *days, *columns)),
+        Table((*first, Column("percent", "float"), *days, *columns), title),
         (
             (
                 date.fromisoformat(label) if is_date else label,
@@ -321,6 +338,7 @@ def _show(
             for label, (clicks, earlier) in sections[by].items()
         ),
     )
+    return busiest
 
 
 def _draw(

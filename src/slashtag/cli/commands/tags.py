@@ -42,7 +42,7 @@ async def create_tag(
         if alike:
             names = ", ".join(repr(tag.name) for tag in alike)
             doubt = f"there is the tag {names} already, which {name!r} looks like"
-            if not run.confirm([doubt]):
+            if not run.confirm([doubt], "Create it all the same?"):
                 raise InvalidRequestError(f"{doubt}; use that, or give --yes to create it all the same")
         tag = await session.tags.create(name, description=description)
     output.print(TAGS, [tag_row(tag)], WIDTHS)
