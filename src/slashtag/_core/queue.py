@@ -1,7 +1,7 @@
 """Order in which waiting calls depart: start-time fair over operations (Goyal, Vin, Cheng 1996).
 
 which calls                          their place
-of one operation, a flow             number max(virtual time, number of its last call) + 1
+of one operation, a flow             number max(virtual time + ALONE, number of its last call + 1)
 a single call                        number virtual time + ALONE: it is a flow of its own
 back after a 429                     numbered like that among such calls, which have an order of their own
 back after another failure           as it was: it is the oldest of its flow
@@ -15,7 +15,9 @@ after TURNS others. So a single call that met one waits for one such call of eac
 TURNS others with each.
 
 Why ALONE: single calls that keep coming advance the virtual time too, so that operations get turns between
-them. With one half, which is a weight of two, an operation gets one turn for two of each caller.
+them. With one half, which is a weight of two, an operation gets one turn for two of each caller. The first
+call of an operation counts like that too, so that operations of one call, if they are refused for a reason of
+their own, wait for no later single calls: the sooner they are known, the less they slow others.
 
 Why TURNS: three accepted requests offset one 429 in the throttle's row of 429s, so that calls which return
 and are refused again do not fill it. Why the newest while the limit is exhausted: it is the least like the
@@ -32,7 +34,7 @@ __all__ = ["Flow", "Place", "Queue"]
 
 T = TypeVar("T")
 
-ALONE = 1 / 2  # of a turn that a single call takes
+ALONE = 1 / 2  # of a turn that a single call takes, or the first one of an operation
 TURNS = 3  # departures of others between two calls that met a 429
 FIRST, BACK = 0, 1  # the orders: of calls that met no 429, and of those that did
 
@@ -43,7 +45,7 @@ class Flow:
     __slots__ = ("turns",)
 
     def __init__(self) -> None:
-        self.turns = [0.0, 0.0]  # the number of its last call in each order
+        self.turns = [-1.0, -1.0]  # the number of its last call in each order
 
 
 class Place:
@@ -85,11 +87,9 @@ class Queue(Generic[T]):
 
     def _number(self, place: Place) -> None:
         """Give a place its number in its order."""
-        flow, virtual = place.flow, self._virtual[place.order]
-        if flow is None:
-            place.number = virtual + ALONE
-        else:
-            place.number = flow.turns[place.order] = max(virtual, flow.turns[place.order]) + 1
+        flow, place.number = place.flow, self._virtual[place.order] + ALONE
+        if flow is not None:
+            place.number = flow.turns[place.order] = max(place.number, flow.turns[place.order] + 1)
 
     def put(self, place: Place, item: T, rejects: int = 0, *, is_refused: bool = False) -> None:
         """Let a call wait that has met `rejects` 429s."""
