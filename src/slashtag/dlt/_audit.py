@@ -107,9 +107,10 @@ def audit(
     faults that cancel out within a month are seen too. With `repair`, days that differ are loaded again, and
     compared again. `base_url`, `apikey` and `apisecret` are those of AsyncSession.
 
-    Raises ConfigurationError if the warehouse holds another account, whose apikey and links these are not, and
-    before anything is requested if it is another service's; ExportError if it holds no load, if a load is under way, or has changed it meanwhile; errors of requests that all
-    others would have too. Links of requests that fail otherwise are `unproved`. See
+    Raises ConfigurationError if the warehouse holds another account, whose apikey and links these are not,
+    and before anything is requested if it is of another service; ExportError if it holds no load, if a load
+    is under way, or has changed it meanwhile; errors of requests that all others would have too. Links of
+    requests that fail otherwise are `unproved`. See
     docs/service.md, Statistics for all time; Statistics for a date or date range.
     """
     monitor = monitor or Monitor()

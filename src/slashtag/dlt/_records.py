@@ -23,12 +23,12 @@ class Monitor:
     on_error: Callable[[Failure], object] | None = None
     metrics: Metrics | None = None
 
-    def note(self, label: str, text: str) -> None:
+    def note(self, label: str, text: str, keys: tuple[str, ...] = (), tag: str | None = None) -> None:
         """Report what could not be found out; raises UnexpectedResponseError without `on_error`."""
         error = UnexpectedResponseError(text, status=200, repeatable=False)
         if self.on_error is None:
             raise error
-        self.on_error(Failure(label, error))
+        self.on_error(Failure(label, error, keys, tag))
 
 
 class Series(Struct, frozen=True, omit_defaults=True):

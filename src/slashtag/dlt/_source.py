@@ -71,6 +71,8 @@ LOADS = Table(
 MOST_NAMES = 100
 #: Share of a listing, or of the links of an account, that is there again if it is the same one.
 SAME = 0.9
+#: Links that are listed a second time: a page.
+LATEST = 500
 
 
 class ShrunkListingError(ExportError):
@@ -221,6 +223,8 @@ class LoadSession:
         self._tags: Listed | None = None
         self._now: datetime | None = None
         self._reload: Reload | None = None
+        #: Whether two listings of links disagree.
+        self._listings_differ = False
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
         """Yield what an async generator over the session yields; the first opens it, the last closes it."""
@@ -264,6 +268,7 @@ class LoadSession:
 
             async def read(anew: bool) -> list[ShortUrl]:
                 listed = await session.urls.list(progress=progress, anew=anew).to_list()
+                listed = await self._with_latest(session, listed)
                 if self._new_key is not None:
                     _confirm_account(self._state, self._new_key, listed, session.base_url)
                     self._new_key = None
@@ -282,6 +287,27 @@ class LoadSession:
             }
             self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
         return self._links
+
+    async def _with_latest(self, session: AsyncSession, listed: list[ShortUrl]) -> list[ShortUrl]:
+        """Return a listing, and what the latest links of a second one, over another connection, add to it.
+
+        A backend that lags behind may lack them. If they are not the same links, all are listed again. What
+        any of the three has is kept; that they disagree is noted, unless only the first lacks links.
+        """
+        latest = await session.urls.list(orderby="-date", anew=True).to_list(limit=LATEST)
+        parts = [latest, listed]
+        if not _have_latest(listed, latest):
+            again = await session.urls.list(anew=True).to_list()
+            parts.append(again)
+            gone = {link.id for link in listed} - {link.id for link in again}
+            if gone or not _have_latest(again, latest):
+                self._listings_differ = True
+                self.monitor.note("links", "listings disagree, as those of a backend that lags behind do")
+        found: dict[int, ShortUrl] = {}
+        for link in chain(*reversed(parts)):
+            if link.id not in found or (link.hits or 0) > (found[link.id].hits or 0):
+                found[link.id] = link
+        return [*found.values()]
 
     async def list_tags(self, session: AsyncSession) -> Listed:
         """Return all tags, listed once; their listing has no hits."""
@@ -343,7 +369,7 @@ class LoadSession:
             table.timezone,
             table.since,
             table.through,
-            not missing,
+            not (missing or self._listings_differ),
             len(missing),
             ",".join(missing[:MOST_NAMES]) or None,
             self.monitor.metrics.attempts if self.monitor.metrics else 0,
@@ -371,6 +397,16 @@ class LoadSession:
                     )
                 self._now = min(self._now, served)
         return self._now
+
+
+def _have_latest(links: list[ShortUrl], latest: list[ShortUrl]) -> bool:
+    """Return whether a listing has the latest links, and no later ones."""
+    begin = None
+    if len(latest) >= LATEST:
+        begin = min((link.created_at for link in latest if link.created_at), default=None)
+    later = {link.id for link in links if begin is None or (link.created_at and link.created_at > begin)}
+    ids = {link.id for link in latest}
+    return later <= ids <= {link.id for link in links}
 
 
 def _bind(state: dict[str, Any], session: AsyncSession) -> str | None:
