@@ -64,7 +64,8 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
     again = duck.load(box, by_tag=True, dimensions=("country",))
     assert {table: n for table, n in again.items() if table.startswith("clicks")} == {}
     # Nothing has changed: a page of links and the one behind it, as 250 may be a cap, one page
-    # of tags, each tag, second answers for the latest links and the last days, and the batches of the days and of the present month.
+    # of tags, each tag, second answers for the latest links and the last days, and the
+    # batches of the days and of the present month.
     batches = ceil(len({url.slashtag for url in box.truth.urls()}) / 100)
     assert len(box.requests) <= 2 + 3 + 1 + len(box.truth.tags()) + 2 * batches
     assert {table: sorted(duck.rows(table)) for table in TABLES} == held
