@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import pickle
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from email.utils import formatdate
 from typing import Any
@@ -33,7 +34,7 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._core.contradictions import GeoAnswer, PeriodAnswer, RangeAnswer
-from slashtag._core.response import answered_at, parse
+from slashtag._core.response import answered_at, check_age, parse
 from slashtag._core.retry import answer_lost, retryable
 from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber
 from slashtag._resources.urls import RowsUpdated
@@ -499,3 +500,22 @@ def test_an_answer_was_made_by_the_earlier_of_both_clocks_less_its_age(ahead: in
     now = 1_700_000_000.0
     headers = CIMultiDict({"Date": formatdate(now + ahead, usegmt=True), "Age": str(age)})
     assert answered_at(headers, now) == now + min(0, ahead) - age
+
+
+@pytest.mark.parametrize(
+    ("ends", "made", "age", "is_refused"),
+    [
+        (-600, 0, 0, False),  # over, and counted afterwards
+        (-600, -900, 0, True),
+        (600, 0, 0, False),  # not over: any answer is from before its end
+        (600, -900, 0, False),
+        (600, -900, 900, True),
+    ],
+)
+def test_an_answer_is_from_before_the_end_only_of_a_period_that_is_over(
+    ends: float, made: float, age: int, is_refused: bool
+) -> None:
+    call = msgspec.structs.replace(STATS, freshness="no cache", period_end=NOON + ends)
+    headers = CIMultiDict({"Age": str(age)})
+    with pytest.raises(UnexpectedResponseError) if is_refused else nullcontext():
+        check_age(call, headers, NOON + made, NOON, NOON + 0.1)

@@ -28,8 +28,8 @@ from slashtag import (
 from slashtag.dlt import Audit, Monitor, audit, audit_file
 from slashtag.sandbox import Sandbox
 from tests.support.laws import examples
-from tests.support.sandboxes import forget
-from tests.support.warehouse_days import rename, swap
+from tests.support.sandboxes import forget, new_key
+from tests.support.warehouse_days import lagging, rename, swap
 from tests.support.warehouses import DAY, START, Clock, Target, local, simulated_clock, truth
 
 Cell = tuple[str, date]
@@ -79,33 +79,6 @@ def answering(box: Sandbox, change: Any) -> Iterator[None]:
         return msgspec.structs.replace(answered, data=change(asked.path, asked.query, answered.data))
 
     box._service.answer = altered  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        box._service.answer = answer  # type: ignore[method-assign]
-
-
-@contextmanager
-def lagging(box: Sandbox, day: date, first: int = 0, key: str | None = None) -> Iterator[None]:
-    """Have every second answer, of statistics of a slashtag if one is given, lack the clicks of a day."""
-    answer, asked_so_far = box._service.answer, 0
-    start = int(datetime.combine(day, clock_time(), UTC).timestamp())
-    hide = "UPDATE click SET link = -link WHERE at >= ? AND at < ?"
-
-    def lag(asked: Any, headers: Any) -> Any:
-        nonlocal asked_so_far
-        if "/stats" not in asked.path or key not in (None, asked.query.get("url_keys")):
-            return answer(asked, headers)
-        asked_so_far += 1
-        if asked_so_far % 2 == first:
-            return answer(asked, headers)
-        box.store.write(hide, (start, start + 86_400))
-        try:
-            return answer(asked, headers)
-        finally:
-            box.store.write(hide, (start, start + 86_400))
-
-    box._service.answer = lag  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -227,16 +200,13 @@ def test_a_new_apikey_is_of_the_same_account_if_the_links_are_the_same(
         with pytest.raises(ConfigurationError, match="the destination holds"):
             audited(duck, other)
         assert not other.requests
-    keyed = box.apikey
-    box.apikey = "rotated" * 3
-    assert audited(duck, box).is_proved
-    links = [(url.id, url.slashtag) for url in box.truth.urls()]
-    for link, slashtag in links[: len(links) // 2]:
-        box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (f"other-{slashtag}", link))
-    with pytest.raises(ConfigurationError, match="another account"):
-        audited(duck, box)
-    box.apikey = keyed
-    assert audited(duck, box).is_proved
+    with new_key(box, "rotated" * 3):
+        assert audited(duck, box).is_proved
+        links = [(url.id, url.slashtag) for url in box.truth.urls()]
+        for link, slashtag in links[: len(links) // 2]:
+            box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (f"other-{slashtag}", link))
+        with pytest.raises(ConfigurationError, match="another account"):
+            audited(duck, box)
 
 
 @pytest.mark.parametrize("kind", ["fewer", "shifted", "missing"])

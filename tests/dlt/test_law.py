@@ -151,7 +151,7 @@ class Days:
         tally.requests += len(box.requests)
         windows = 1 + (self.clock.today - START).days // 32
         batches = -(-(len(now) - other) // BATCH)
-        tally.too_many += max(0, len(box.requests) - (4 + 2 * batches + other * windows))
+        tally.too_many += max(0, len(box.requests) - (7 + 2 * batches + other * windows))
         self.seen = now
         return loaded
 

@@ -30,7 +30,7 @@ from slashtag import (
     RetryPolicy,
     UnexpectedResponseError,
 )
-from slashtag.dlt import Monitor, _incremental, _source, load, local_pipeline, slashtag_source
+from slashtag.dlt import Monitor, _account, _incremental, _source, load, local_pipeline, slashtag_source
 from slashtag.dlt._incremental import ClicksTable, Listed
 from slashtag.dlt._pipeline import _destination_locked, _file_locked
 from slashtag.dlt._source import LoadSession
@@ -64,9 +64,10 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
     again = duck.load(box, by_tag=True, dimensions=("country",))
     assert {table: n for table, n in again.items() if table.startswith("clicks")} == {}
     # Nothing has changed: a page of links and the one behind it, as 250 may be a cap, one page
-    # of tags, each tag, and the batches of the days and of the present month.
+    # of tags, each tag, second answers for the latest links and the last days, and the
+    # batches of the days and of the present month.
     batches = ceil(len({url.slashtag for url in box.truth.urls()}) / 100)
-    assert len(box.requests) <= 2 + 1 + len(box.truth.tags()) + 2 * batches
+    assert len(box.requests) <= 2 + 3 + 1 + len(box.truth.tags()) + 2 * batches
     assert {table: sorted(duck.rows(table)) for table in TABLES} == held
 
 
@@ -582,13 +583,13 @@ def test_an_older_warehouse_is_bound_by_its_next_load_and_a_newer_one_refused(
     box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(_source, "_bind", lambda *_: None)
+        patched.setattr(_source, "bind", lambda *_: None)
         duck.load(box, since=clock.today)
     assert not {"account", "format"} & state_of(duck).keys()
     duck.load(box, since=clock.today)
     assert {"account", "format"} <= state_of(duck).keys()
     with monkeypatch.context() as patched:
-        patched.setattr(_source, "FORMAT", _source.FORMAT + 1)
+        patched.setattr(_account, "FORMAT", _account.FORMAT + 1)
         duck.load(box, since=clock.today)
     forget(box)
     with pytest.raises(ConfigurationError, match="newer version"):

@@ -14,6 +14,7 @@ from slashtag import ExportError, Failure, RetryPolicy
 from slashtag.dlt import Monitor, ShrunkListingError, _files
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import forget, new_key, refused_link
+from tests.support.warehouse_days import lagging
 from tests.support.warehouses import DAY, START, Clock, Target, sql_rows, truth
 
 TABLES = ("links", "tags", "clicks_daily", "clicks_by_tag", "clicks_by_dimension", "loads")
@@ -178,3 +179,53 @@ def test_a_rotated_key_is_the_same_account_where_the_links_are_the_same(
         box.add_url("new")
         assert duck.load(box, since=clock.today)["links"] == 131
         assert duck.load(box, since=clock.today)["links"] == 131
+
+
+@pytest.mark.parametrize("lags", ["+ - +", "- + -", "+ - -", "- + +"])
+def test_a_listing_of_a_backend_that_lags_behind_is_not_taken_for_whole(
+    box: Sandbox, clock: Clock, duck: Target, lags: str
+) -> None:
+    answer, listings = box._service.answer, []
+    newest = sorted(box.truth.urls(), key=lambda url: (url.created_at, url.id))[-9:]
+
+    def lag(asked: Any, headers: Any) -> Any:
+        answered = answer(asked, headers)
+        if asked.path.endswith("/urls"):
+            if asked.query.get("page", "1") == "1":
+                listings.append(asked)
+            if lags.split()[len(listings) - 1 :][:1] == ["+"]:
+                hidden = {url.id for url in newest}
+                items = [item for item in answered.data["items"] if int(item["id"]) not in hidden]
+                answered.data["items"] = items
+        return answered
+
+    failures: list[Failure] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(box._service, "answer", lag)
+        duck.load(box, Monitor(on_error=failures.append))
+    agreed = lags == "+ - -"
+    assert len(rows_of(duck, "links")) == 130
+    assert [failure.label for failure in failures] == ([] if agreed else ["links"])
+    assert said(duck)[-1]["complete"] is agreed
+    failures.clear()
+    duck.load(box, Monitor(on_error=failures.append))
+    assert not failures
+    assert said(duck)[-1]["complete"]
+    assert duck.daily() == truth(box, clock.today)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_clicks_of_a_backend_that_lags_behind_are_told(
+    box: Sandbox, clock: Clock, duck: Target, first: int
+) -> None:
+    duck.load(box)
+    clock.today += DAY
+    name = max(box.truth.urls(), key=lambda url: url.hits).slashtag
+    box.add_click(name, datetime.combine(clock.today - DAY, clock_time(20), UTC))
+    failures: list[Failure] = []
+    with lagging(box, clock.today - DAY, first):
+        duck.load(box, Monitor(on_error=failures.append))
+    assert duck.daily() == truth(box, clock.today) or failures
+    assert said(duck)[-1]["complete"] is (not failures)
+    duck.load(box)
+    assert duck.daily() == truth(box, clock.today)

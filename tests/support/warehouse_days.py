@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from datetime import time as clock_time
 from math import ceil
+from typing import Any
 
 from slashtag import ExportError, RetryPolicy, TransportError
 from slashtag.dlt import Monitor
@@ -69,8 +71,11 @@ def simulate(box: Sandbox, clock: Clock, target: Target, days: int) -> Iterator[
         ideal = changed + new + ceil((len(now) - changed - new) / 100) + ceil(len(box.truth.urls()) / 500) + 1
         assert monitor.metrics is not None
         assert monitor.metrics.attempts == len(box.requests)
-        # Months before the days that are loaded: all time, and a first and a last part of a month.
+        # Months before the days that are loaded: all time, and for the tests' first month, which begins on
+        # the 20th, and for a last one that the lookback cuts, a range each.
         ideal += 3 * ceil(changed / 100)
+        # Second answers: the latest links in two pages, and the last days of those with the most hits.
+        ideal += 3
         yield Day(clock.today, len(expected), wrong, loaded, len(box.requests), ideal)
         before = now
         clock.today += DAY
@@ -98,6 +103,33 @@ def swap(box: Sandbox, one: str, other: str) -> None:
     """Give each of two links the slashtag of the other."""
     for old, new in ((one, "between"), (other, one), ("between", other)):
         rename(box, old, new)
+
+
+@contextmanager
+def lagging(box: Sandbox, day: date, first: int = 0, key: str | None = None) -> Iterator[None]:
+    """Have every second answer, of statistics of a slashtag if one is given, lack the clicks of a day."""
+    answer, asked_so_far = box._service.answer, 0
+    start = int(datetime.combine(day, clock_time(), UTC).timestamp())
+    hide = "UPDATE click SET link = -link WHERE at >= ? AND at < ?"
+
+    def lag(asked: Any, headers: Any) -> Any:
+        nonlocal asked_so_far
+        if "/stats" not in asked.path or key not in (None, asked.query.get("url_keys")):
+            return answer(asked, headers)
+        asked_so_far += 1
+        if asked_so_far % 2 == first:
+            return answer(asked, headers)
+        box.store.write(hide, (start, start + 86_400))
+        try:
+            return answer(asked, headers)
+        finally:
+            box.store.write(hide, (start, start + 86_400))
+
+    box._service.answer = lag  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        box._service.answer = answer  # type: ignore[method-assign]
 
 
 def _interrupt(box: Sandbox, target: Target) -> None:

@@ -29,12 +29,13 @@ from .. import (
 )
 from .._internal import DAY, CurrentStatistics, in_thread, one_operation
 from .._shared_slashtags import Links
+from ._account import bind
 from ._calling import calling_dlt
 from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
 from ._pipeline import _file_locked, _loads_at_destination, _place_of, load, name_of
 from ._records import Monitor, Reload, Series, TableRecord
-from ._source import _bind, _confirm_account, slashtag_source
+from ._source import slashtag_source
 
 T = TypeVar("T")
 #: Answers may be dated so many seconds before the listing: clocks of backends differ.
@@ -108,8 +109,8 @@ def audit(
     compared again. `base_url`, `apikey` and `apisecret` are those of AsyncSession.
 
     Raises ConfigurationError if the warehouse holds another account, whose apikey and links these are not,
-    and before anything is requested if it is another service's; ExportError if it holds no load, if a load is
-    under way, or has changed it meanwhile; errors of requests that all others would have too. Links of
+    and before anything is requested if it is of another service; ExportError if it holds no load, if a load
+    is under way, or has changed it meanwhile; errors of requests that all others would have too. Links of
     requests that fail otherwise are `unproved`. See
     docs/service.md, Statistics for all time; Statistics for a date or date range.
     """
@@ -136,8 +137,8 @@ def audit(
                 raise ConfigurationError(
                     f"the destination holds clicks of {record.base_url}, not {session.base_url}"
                 )
-            if (new_key := _bind(state, session)) is not None:
-                run.confirm = partial(_confirm_account, state, new_key, base_url=session.base_url)
+            if (new_key := bind(state, session)) is not None:
+                run.confirm = partial(confirm_account, state, new_key, base_url=session.base_url)
 
         with _session(login, session_options, monitor, check) as call:
             found = call(run.run)

@@ -65,8 +65,12 @@ class ClicksTable:
 
     @property
     def missing(self) -> list[str]:
-        """What is listed and not loaded, or not all of it."""
-        return [key for key in self._series if key not in self._after]
+        """What is listed and not loaded, or not all of it, or about which answers disagreed."""
+        return [key for key in self._series if key not in self._after or key in self._disagreed]
+
+    @property
+    def _disagreed(self) -> set[str]:
+        return self._doubtful | {*self._reload.doubtful} if self.key[0] == "slashtag" else self._doubtful
 
     async def tables(
         self, read: ReadListed, read_reload: ReadReload, session: AsyncSession
@@ -232,8 +236,37 @@ class ClicksTable:
         async with aclosing(self._earlier(session)) as parts:
             async for part in parts:
                 yield part
-        for key in self._after.keys() & {*self._doubtful, *self._reload.doubtful}:
+        if self.key[0] == "slashtag" and not self.dimensions:
+            await self._check_busiest(session)
+        for key in self._after.keys() & self._disagreed:
             self._after[key] = replace(self._after[key], hits=None)
+
+    async def _check_busiest(self, session: AsyncSession) -> None:
+        """Compare the last days that are over with a second answer for the links with the most hits.
+
+        A backend that lags behind answers like any other: only another answer shows it.
+        """
+        oldest = session.metrics.oldest_answer
+        # Of an answer that a cache kept, days were not over that are now.
+        over = self._today if oldest is None else datetime.fromtimestamp(oldest, self._zone).date()
+        span = max(self.since, self._today - self.lookback * _DAY), min(over, self._today) - _DAY
+        keys = [key for key in self._series if key in self._after and key not in self._doubtful][:_BATCH]
+        source = CurrentStatistics(session.stats)
+        batches = source.batches(self._links_of(keys)) if span[0] <= span[1] else []
+        for batch in batches[:1]:
+            loaded = sum((Counter(self._after[key].clicks) for key in batch.keys), Counter[date]())
+            try:
+                stats = await source.ask(DateRange(*span), batch, self._zone, new_connection=True)
+            except SlashtagError as error:
+                if error.is_fatal:
+                    raise
+                text = f"no second answer: {error}"
+            else:
+                if not stats.reconciles or all(loaded[day] == n for day, n in stats.clicks.items()):
+                    return
+                text = "two answers disagree about the last days, as those of a backend that lags behind"
+            self._doubtful.update(batch.keys)
+            self.monitor.note(self.name, text, batch.keys)
 
     async def _collect(
         self, session: AsyncSession, keys: list[str], start: date, end: date
@@ -287,7 +320,8 @@ class ClicksTable:
             f"{self.name} has {held[unit]:,} clicks of {unit}; of two answers now one says "
             f"{counts[unit]:,}, the other {again.get(unit, 0):,}: nothing was changed"
         )
-        self.monitor.note(f"{self.key[0]} {key!r}", text)
+        is_tag = self.key[0] == "tag"
+        self.monitor.note(f"{self.key[0]} {key!r}", text, () if is_tag else (key,), key if is_tag else None)
         return held
 
     async def _earlier(self, session: AsyncSession) -> AsyncGenerator[Rows, None]:
@@ -311,14 +345,8 @@ class ClicksTable:
     def _spans_again(self, key: str) -> list[tuple[date, date]]:
         """Return the runs of days, or the months, of a series that are loaded again before `_first`."""
         reload, first = self._reload, self._first
-        wanted: set[date] = set()
-        if self.key[0] == "slashtag":
-            wanted.update(reload.days.get(key, ()))
-        else:
-            ids = self._series[key].ids
-            for slashtag, tags in reload.tag_ids.items():
-                if not set(tags).isdisjoint(ids):
-                    wanted.update(reload.days.get(slashtag, ()))
+        is_tag = self.key[0] == "tag"
+        wanted = reload.days_of_tag(self._series[key].ids) if is_tag else set(reload.days.get(key, ()))
         if reload.span is not None:
             start, end = reload.span
             wanted.update(days(max(start, self.since), min(end, first - _DAY)))

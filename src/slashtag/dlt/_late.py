@@ -60,7 +60,7 @@ async def find_late(
     doubtful = set[str]()
     for each in comparison.unproved:
         doubtful.update(each.slashtags)
-        monitor.note("late clicks", str(each))
+        monitor.note("late clicks", str(each), each.slashtags)
     found = counted_days(comparison.differences)
     return replace(given, days=found, tag_ids=_tag_ids(listed, found), doubtful=doubtful)
 

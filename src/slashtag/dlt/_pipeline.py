@@ -89,7 +89,17 @@ def _place_of(pipeline: dlt.Pipeline) -> str:
     """Return the path, URL or name of a destination, without credentials."""
     given = pipeline.destination.config_params
     url = str(given.get("bucket_url") or given.get("credentials") or pipeline.destination.destination_name)
-    return url.removeprefix("sqlite:///").removeprefix("file://").partition("?")[0]
+    text = url.removeprefix("sqlite:///").removeprefix("file://")
+    if "://" not in text:
+        # A path, or the name of a destination; a connection string of other form may have a password.
+        return (
+            str(pipeline.destination.destination_name)
+            if "=" in text and not Path(text).is_absolute()
+            else text.partition("?")[0]
+        )
+    scheme, _, rest = text.partition("://")
+    # A password may have any character, as in a str that was not quoted: the host is after the last @.
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 def _limit_locks(pipeline: dlt.Pipeline) -> None:

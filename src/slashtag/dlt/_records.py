@@ -1,6 +1,6 @@
 """What a load reports, and what it keeps and is given: records of tables, listings, days to load again."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -23,12 +23,12 @@ class Monitor:
     on_error: Callable[[Failure], object] | None = None
     metrics: Metrics | None = None
 
-    def note(self, label: str, text: str) -> None:
+    def note(self, label: str, text: str, keys: tuple[str, ...] = (), tag: str | None = None) -> None:
         """Report what could not be found out; raises UnexpectedResponseError without `on_error`."""
         error = UnexpectedResponseError(text, status=200, repeatable=False)
         if self.on_error is None:
             raise error
-        self.on_error(Failure(label, error))
+        self.on_error(Failure(label, error, keys, tag))
 
 
 class Series(Struct, frozen=True, omit_defaults=True):
@@ -67,6 +67,12 @@ class Reload(Struct, frozen=True):
     tag_ids: Mapping[str, Collection[int]] = {}
     only: bool = False
     doubtful: Collection[str] = ()
+
+    def days_of_tag(self, ids: Iterable[int]) -> set[date]:
+        """Return the days of the slashtags with a tag that has one of these ids."""
+        ids = set(ids)
+        slashtags = [slashtag for slashtag, tags in self.tag_ids.items() if not ids.isdisjoint(tags)]
+        return {day for slashtag in slashtags for day in self.days.get(slashtag, ())}
 
 
 ReadListed = Callable[[AsyncSession], Awaitable[Listed]]

@@ -1,8 +1,6 @@
 """The dlt source: five resources over one session and its journal."""
 
-import hmac
 import logging
-import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -15,7 +13,7 @@ from typing import Any, TypeVar
 
 import dlt
 from anyio.from_thread import start_blocking_portal
-from msgspec import ValidationError, json
+from msgspec import json
 
 from .. import (
     AsyncSession,
@@ -28,10 +26,11 @@ from .. import (
     __version__,
     parse_zone,
 )
-from .._internal import account_key, remove_journal, set_aside_journal
+from .._internal import remove_journal, set_aside_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
+from ._account import SAME, bind, confirm_account
 from ._incremental import ClicksTable
 from ._late import find_late
 from ._records import Listed, Monitor, ReadListed, Reload, Series, TableRecord
@@ -39,8 +38,6 @@ from ._records import Listed, Monitor, ReadListed, Reload, Series, TableRecord
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
 
-#: Version of what is kept in dlt's state.
-FORMAT = 1
 #: Dimensions of statistics of a range of days.
 DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 
@@ -69,8 +66,8 @@ LOADS = Table(
 )
 #: Names of missing links that a row of `loads` has, at most.
 MOST_NAMES = 100
-#: Share of a listing, or of the links of an account, that is there again if it is the same one.
-SAME = 0.9
+#: Links that are listed a second time: a page.
+LATEST = 500
 
 
 class ShrunkListingError(ExportError):
@@ -221,6 +218,8 @@ class LoadSession:
         self._tags: Listed | None = None
         self._now: datetime | None = None
         self._reload: Reload | None = None
+        #: Whether two listings of links disagree.
+        self._listings_differ = False
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
         """Yield what an async generator over the session yields; the first opens it, the last closes it."""
@@ -231,7 +230,7 @@ class LoadSession:
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
                 set_aside_journal(session)
                 self._state, self._pipeline = dlt.current.source_state(), dlt.current.pipeline()
-                self._new_key = _bind(self._state, session)
+                self._new_key = bind(self._state, session)
                 self.monitor.metrics = session.metrics
                 self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
                 self._stack = stack.pop_all()
@@ -264,8 +263,9 @@ class LoadSession:
 
             async def read(anew: bool) -> list[ShortUrl]:
                 listed = await session.urls.list(progress=progress, anew=anew).to_list()
+                listed = await self._with_latest(session, listed)
                 if self._new_key is not None:
-                    _confirm_account(self._state, self._new_key, listed, session.base_url)
+                    confirm_account(self._state, self._new_key, listed, session.base_url)
                     self._new_key = None
                 return listed
 
@@ -282,6 +282,27 @@ class LoadSession:
             }
             self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
         return self._links
+
+    async def _with_latest(self, session: AsyncSession, listed: list[ShortUrl]) -> list[ShortUrl]:
+        """Return a listing, and what the latest links of a second one, over another connection, add to it.
+
+        A backend that lags behind may lack them. If they are not the same links, all are listed again. What
+        any of the three has is kept; that they disagree is noted, unless only the first lacks links.
+        """
+        latest = await session.urls.list(orderby="-date", anew=True).to_list(limit=LATEST)
+        parts = [latest, listed]
+        if not _have_latest(listed, latest):
+            again = await session.urls.list(anew=True).to_list()
+            parts.append(again)
+            gone = {link.id for link in listed} - {link.id for link in again}
+            if gone or not _have_latest(again, latest):
+                self._listings_differ = True
+                self.monitor.note("links", "listings disagree, as those of a backend that lags behind do")
+        found: dict[int, ShortUrl] = {}
+        for link in chain(*reversed(parts)):
+            if link.id not in found or (link.hits or 0) > (found[link.id].hits or 0):
+                found[link.id] = link
+        return [*found.values()]
 
     async def list_tags(self, session: AsyncSession) -> Listed:
         """Return all tags, listed once; their listing has no hits."""
@@ -343,7 +364,7 @@ class LoadSession:
             table.timezone,
             table.since,
             table.through,
-            not missing,
+            not (missing or self._listings_differ),
             len(missing),
             ",".join(missing[:MOST_NAMES]) or None,
             self.monitor.metrics.attempts if self.monitor.metrics else 0,
@@ -373,61 +394,14 @@ class LoadSession:
         return self._now
 
 
-def _bind(state: dict[str, Any], session: AsyncSession) -> str | None:
-    """Bind a destination to the account that is loaded, or check that it is bound to it.
-
-    `state` is kept at the destination. It gets a salted key of base URL and apikey, neither of which can be
-    read from it; the apisecret may be replaced. Returns the key if it is another one than that of the last
-    load from the same base URL: it may be that of a new apikey. Raises ConfigurationError for another
-    service, and for a destination of a newer version.
-    """
-    if (format := state.get("format", FORMAT)) > FORMAT:
-        problem = f"the destination was loaded by a newer version of slashtag (format {format}, not {FORMAT})"
-        raise ConfigurationError(f"{problem}: update slashtag, or use another dataset")
-    state["format"] = FORMAT
-    account = state.setdefault("account", {"salt": secrets.token_hex(16)})
-    key = account_key(session, account["salt"]).hex()
-    # A destination of a version without keys is bound by its next load.
-    if hmac.compare_digest(account.setdefault("key", key), key):
-        return None
-    held = _held(state)
-    if held is None or held.base_url != session.base_url:
-        raise _other_account(session.base_url)
-    return key
-
-
-def _held(state: Mapping[str, Any]) -> TableRecord | None:
-    """Return what the last load saw of the links, if there was one that this version can read."""
-    try:
-        return json.decode(state["resources"]["clicks_daily"]["record"], type=TableRecord)
-    except (KeyError, ValidationError):
-        return None
-
-
-def _confirm_account(state: dict[str, Any], key: str, listed: list[ShortUrl], base_url: str) -> None:
-    """Bind a destination to a new apikey, if the links are those of the last load.
-
-    Raises ConfigurationError if less than nine tenths of them are there.
-    """
-    held = _held(state)
-    before = held.series if held else {}
-    ids: dict[str | None, set[int]] = {}
-    for link in listed:
-        ids.setdefault(link.slashtag, set()).add(link.id)
-    same = sum(ids.get(slashtag) == {*series.ids} for slashtag, series in before.items())
-    if same == 0 or same < len(before) * SAME:
-        raise _other_account(base_url, f" ({same:,} of its {len(before):,} links are listed)")
-    state["account"]["key"] = key
-    log.warning(
-        "the apikey is new; its account has the links that the destination holds, and is taken for the same"
-    )
-
-
-def _other_account(base_url: str, why: str = "") -> ConfigurationError:
-    problem = f"the destination holds clicks of another account than that of this apikey at {base_url}{why}"
-    return ConfigurationError(
-        f"{problem}: use the apikey of that account, or another path or --dataset for this one"
-    )
+def _have_latest(links: list[ShortUrl], latest: list[ShortUrl]) -> bool:
+    """Return whether a listing has the latest links, and no later ones."""
+    begin = None
+    if len(latest) >= LATEST:
+        begin = min((link.created_at for link in latest if link.created_at), default=None)
+    later = {link.id for link in links if begin is None or (link.created_at and link.created_at > begin)}
+    ids = {link.id for link in latest}
+    return later <= ids <= {link.id for link in links}
 
 
 def number_of_loads(state: Mapping[str, Any]) -> int:
