@@ -103,7 +103,8 @@ async def rank(
     async def count_before(slashtags: Sequence[str]) -> int:
         return 0 if before is None else await count(before, slashtags)
 
-    last = date(query.year, 12, 31) if isinstance(query, Year) else (query.span(zone) or (date.max,))[-1]
+    asked: Query[Any] = query
+    last = date(asked.year, 12, 31) if isinstance(asked, Year) else (asked.span(zone) or [date.max])[-1]
     is_over = last < at.astimezone(zone).date()
 
     async def count_each(query: Query[Any]) -> None:

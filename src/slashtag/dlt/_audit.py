@@ -29,7 +29,7 @@ from .. import (
 )
 from .._internal import DAY, CurrentStatistics, in_thread, one_operation
 from .._shared_slashtags import Links
-from ._account import bind
+from ._account import bind, confirm_account
 from ._calling import calling_dlt
 from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
