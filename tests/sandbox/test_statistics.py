@@ -27,7 +27,7 @@ def ask(box: Sandbox, path: str, **query: object) -> Any:
     service = Service(box.store, Behaviour(), box.apikey, box.apisecret)
     texts = {name: str(value) for name, value in query.items()}
     headers = {"apikey": box.apikey, "apisecret": box.apisecret}
-    envelope = service.answer(Arrival("GET", f"/api/v1/{path}", texts), headers, {})
+    envelope = service.answer(Arrival("GET", f"/api/v1/{path}", texts), headers)
     assert (envelope.status, envelope.message) == (200, "ok")
     return envelope.data
 

@@ -67,6 +67,8 @@ class Service:
         self._store = store
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
+        #: Endpoints that the document leaves out; see Sandbox.
+        self.added: Mapping[str, Callable[[Arrival], object]] = {}
         self._endpoints: dict[str, tuple[type[Struct], Callable[..., object]]] = {
             f"GET {API}/urls": (rules.Listing, partial(self._page, store.links, _url_item)),
             f"PUT {API}/urls": (rules.UrlUpdate, self._update_url),
@@ -85,15 +87,10 @@ class Service:
         of_path = {f"GET {path}", f"POST {path}", *([] if path.endswith("/") else [f"PUT {folder}"])}
         return sorted(name.split()[0] for name in of_path & self._endpoints.keys())
 
-    def answer(
-        self, arrival: Arrival, headers: Mapping[str, str], own: Mapping[str, Callable[[Arrival], object]]
-    ) -> Envelope:
-        """Answer one request; a refusal is an answer too. `headers` knows lower-case names.
-
-        `own` are endpoints that the document leaves out; see Sandbox.
-        """
+    def answer(self, arrival: Arrival, headers: Mapping[str, str]) -> Envelope:
+        """Answer one request; a refusal is an answer too. `headers` knows lower-case names."""
         asked_for = f"{arrival.method} {arrival.path}"
-        added = next((each for name, each in own.items() if fnmatchcase(asked_for, name)), None)
+        added = next((each for name, each in self.added.items() if fnmatchcase(asked_for, name)), None)
         # The last segment of an update is the key of a link.
         path, _, key = arrival.path.rpartition("/") if arrival.method == "PUT" else (arrival.path, "", "")
         try:

@@ -197,7 +197,8 @@ class Sandbox(Limits):
         )
         self.requests.append(arrival)
         try:
-            answer = partial(self._service.answer, arrival, request.headers, self.endpoints)
+            self._service.added = self.endpoints
+            answer = partial(self._service.answer, arrival, request.headers)
             response = await self._respond(request, arrival, answer)
         finally:
             self._tasks.discard(task)
