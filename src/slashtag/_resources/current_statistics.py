@@ -28,6 +28,11 @@ class CurrentStatistics(Struct, frozen=True):
     stats: Stats
     not_before: float = 0.0
 
+    @property
+    def counts_batches(self) -> bool:
+        """Whether the service counts all slashtags of a batch, as far as answers of the last minutes show."""
+        return not self.stats._traits.is_not_additive
+
     def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
         """Return slashtags in batches, without those that cannot be requested."""
 

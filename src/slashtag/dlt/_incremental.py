@@ -253,7 +253,7 @@ class ClicksTable:
         keys = [key for key in self._series if key in self._after and key not in self._doubtful][:_BATCH]
         source = CurrentStatistics(session.stats)
         batches = source.batches(self._links_of(keys)) if span[0] <= span[1] else []
-        for batch in batches[:1]:
+        for batch in batches[:1] if source.counts_batches else ():
             loaded = sum((Counter(self._after[key].clicks) for key in batch.keys), Counter[date]())
             try:
                 stats = await source.ask(DateRange(*span), batch, self._zone, new_connection=True)
