@@ -67,7 +67,7 @@ class Queue(Generic[T]):
         self._heaps: list[list[tuple[float, int, int, int, Place, T]]] = [[], []]
         self._length = 0
         self._virtual = [0.0, 0.0]
-        self._turns = 0  # departures since that of a call that met a 429
+        self._turns = TURNS  # departures since that of a call that met a 429, at least
         self._ages, self._entries = count(), count(1)
 
     def __len__(self) -> int:
