@@ -122,7 +122,7 @@ class Days:
             case "clock":
                 self.clock.ahead = rng.choice((-30, 12, 30)) * DAY
                 # By a clock that is far behind, the first day is still to come.
-                with pytest.raises((ConfigurationError, InvalidRequestError), match="clock|after today"):
+                with pytest.raises((ConfigurationError, InvalidRequestError), match=r"clock|after today"):
                     target.load(box)
                 self.clock.ahead = 0 * DAY
             case "dropped":
