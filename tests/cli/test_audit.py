@@ -27,7 +27,6 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.unmeasured
 def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: Cli, box: Sandbox) -> None:
     assert cli("sync", "clicks.duckdb", *SINCE).code == 0
     assert (cli("audit", "clicks.duckdb").code, cli("audit", "clicks.duckdb").out) == (0, "")

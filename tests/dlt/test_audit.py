@@ -85,7 +85,6 @@ def answering(box: Sandbox, change: Any) -> Iterator[None]:
         box._service.answer = answer  # type: ignore[method-assign]
 
 
-@pytest.mark.unmeasured
 @examples(4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_every_fault_is_found_and_repaired_and_no_other_day(seed: int) -> None:
@@ -288,7 +287,6 @@ def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, duck: Targe
     assert found.differences == ()
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("target", ["sqlite", "postgres", "filesystem"], indirect=True)
 def test_other_destinations_are_audited_and_repaired(box: Sandbox, clock: Clock, target: Target) -> None:
     target.load(box, by_tag=True, dimensions=("country",))

@@ -42,7 +42,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     server.stop()
 
 
-@pytest.mark.unmeasured
 @pytest.mark.filterwarnings("ignore")
 def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: Any, tmp_path: Path) -> None:
     target = Target({"destination": None, "path": "s3://lake/a", "pipelines_dir": tmp_path}, sql_rows)
@@ -67,7 +66,6 @@ def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: A
     assert not box.requests
 
 
-@pytest.mark.unmeasured
 @pytest.mark.filterwarnings("ignore")
 def test_an_object_appears_whole_or_not_at_all(bucket: Any) -> None:
     table = Table((Column("n", "int"),))

@@ -181,7 +181,6 @@ def try_law(seed: int) -> Tally:
         return Days(seed, box, clock, Path(folder)).example()
 
 
-@pytest.mark.unmeasured
 @examples(3)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_loads_end_with_the_truth_whatever_happens_between_them(seed: int) -> None:

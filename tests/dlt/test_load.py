@@ -76,7 +76,7 @@ TABLES = ("links", "tags", "clicks_daily", "clicks_by_tag", "clicks_by_dimension
 
 @pytest.mark.parametrize(
     "target",
-    [*(pytest.param(name, marks=pytest.mark.unmeasured) for name in ("filesystem", "postgres")), "sqlite"],
+    ["filesystem", "postgres", "sqlite"],
     indirect=True,
 )
 def test_tags_and_dimensions_are_the_truth_after_another_day(
