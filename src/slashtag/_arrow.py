@@ -9,8 +9,14 @@ import msgspec
 from ._errors import ExportError
 
 Kind = Literal["text", "int", "date", "timestamp", "float", "bool"]
-_TYPE = {"text": "string", "int": "int64", "date": "date32", "timestamp": "timestamp[us]", "float": "float64"}
-_TYPE["bool"] = "bool"
+_TYPE = {
+    "text": "string",
+    "int": "int64",
+    "date": "date32",
+    "timestamp": "timestamp[us]",
+    "float": "float64",
+    "bool": "bool",
+}
 
 
 def arrow_columns(

@@ -28,13 +28,13 @@ class Comparison:
     def __init__(self, before: Counted, resolved: ResolvedPeriod, query: Query[Statistics]) -> None:
         self.before = before
         self.text = resolved.text_before
-        self._span, self._earlier = _dates(resolved.so_far), _dates(resolved.before)
+        self._span, self._earlier = dates_of(resolved.so_far), dates_of(resolved.before)
         self._is_year = isinstance(query, Year)
         #: Clicks of days or hours that none is compared with, as far as clicks were asked for.
         self._unmatched = 0
         #: Whether whole days are counted, also the one that is not over.
         self._has_today = isinstance(query, CountryGeo) and resolved.so_far != resolved.whole
-        self._apart = timedelta(days_apart(*_dates(resolved.whole), *self._earlier))
+        self._apart = timedelta(days_apart(*dates_of(resolved.whole), *self._earlier))
 
     def caveats(self, by: str | None) -> Iterator[str]:
         """Yield what has to be known of the two spans."""
@@ -99,7 +99,8 @@ class Comparison:
         return earlier.get(name, 0) if is_in else None
 
 
-def _dates(span: DateRange) -> tuple[date, date]:
+def dates_of(span: DateRange) -> tuple[date, date]:
+    """Return the first and the last day of a span."""
     first, last = (bound.date() if isinstance(bound, datetime) else bound for bound in span.bounds)
     return first, last
 
@@ -135,7 +136,7 @@ def sections_of(
             continue
         if name == "month" and resolved is not None:
             # A year has no months without clicks, which may have had some before.
-            months = [f"{day:%Y-%m}" for day in days(*_dates(resolved.so_far)) if day.day == 1]
+            months = [f"{day:%Y-%m}" for day in days(*dates_of(resolved.so_far)) if day.day == 1]
             counts = dict.fromkeys(months, 0) | counts
         before = comparison.of(name, counts)
         found[name] = {label: (counts.get(label, 0), earlier) for label, earlier in before.items()}

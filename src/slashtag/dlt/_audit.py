@@ -6,13 +6,11 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import dlt
-from anyio.from_thread import start_blocking_portal
 from msgspec import Struct, field, json
 from msgspec.structs import replace
 
@@ -34,6 +32,7 @@ from ._calling import calling_dlt
 from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
 from ._pipeline import _file_locked, _loads_at_destination, _place_of, load, name_of
+from ._portal import in_own_thread, wait_for
 from ._records import Monitor, Reload, Series, TableRecord
 from ._source import slashtag_source
 
@@ -221,19 +220,10 @@ def _session(
     session = AsyncSession(**login, **(session_options or {}))
     check(session)
     monitor.metrics = session.metrics
-    uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-    with (
-        start_blocking_portal(backend_options=uvloop) as portal,
-        portal.wrap_async_context_manager(session) as opened,
-    ):
+    with in_own_thread(session) as (portal, opened):
 
         def call(function: Callable[[AsyncSession], Awaitable[T]]) -> T:
-            running = portal.start_task_soon(function, one_operation(opened))
-            try:
-                return running.result()
-            except BaseException:
-                running.cancel()
-                raise
+            return wait_for(portal, function, one_operation(opened))
 
         yield call
 

@@ -6,7 +6,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
-from importlib import import_module
 from itertools import groupby
 from typing import Any
 
@@ -23,7 +22,8 @@ from .. import (
     SlashtagError,
     parse_zone,
 )
-from .._internal import CurrentStatistics, Selector, WorkerPool, days, halves, last_day
+from .._internal import CurrentStatistics, Kind, Selector, WorkerPool, days, halves, last_day
+from ..tables import Column, Table, arrow_table
 from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord
 
 _BATCH = 100
@@ -36,7 +36,8 @@ _WORKERS = 32
 _ROWS_PER_TABLE = 20_000
 _DAY = timedelta(days=1)
 Rows = Iterable[tuple[Any, ...]]
-arrow: Any = import_module("pyarrow")
+#: Kinds of the columns that are no texts.
+_KINDS: dict[str, Kind] = {"date": "date", "month": "date", "clicks": "int"}
 
 
 @dataclass
@@ -186,11 +187,9 @@ class ClicksTable:
         self._held = None  # nothing is known of what is loaded
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
-        values = ("clicks", "deleted" if self.dimensions else "final")
-        types = {"date": arrow.date32(), "month": arrow.date32(), "clicks": arrow.int64()}
-        types |= dict.fromkeys(("final", "deleted"), arrow.bool_())
-        schema = arrow.schema([(name, types.get(name, arrow.string())) for name in (*self.key, *values)])
-        return arrow.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
+        columns = [Column(name, _KINDS.get(name, "text")) for name in (*self.key, "clicks")]
+        columns.append(Column("deleted" if self.dimensions else "final", "bool"))
+        return arrow_table(Table(tuple(columns)), rows)
 
     def _unit(self, day: date) -> date:
         """Return the day, or the first one of its month: clicks of either are recorded."""

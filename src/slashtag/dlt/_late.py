@@ -16,7 +16,7 @@ from ._records import Listed, Monitor, Reload, TableRecord
 
 async def find_late(
     given: Reload,
-    record: TableRecord | None,
+    record: TableRecord,
     listed: Listed,
     session: AsyncSession,
     pipeline: Any,
@@ -31,8 +31,6 @@ async def find_late(
     the others, two requests for a hundred say whether months before the days that a load requests are what
     the destination holds; a month that differs is taken apart, see `_compare.py`.
     """
-    if record is None:
-        return given
     today = listed.now.astimezone(zone).date()
     last = min(record.through, today) - lookback - DAY
     suspects = {

@@ -6,14 +6,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import ExitStack, suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import dlt
-from anyio.from_thread import start_blocking_portal
-from msgspec import json
 
 from .. import (
     AsyncSession,
@@ -30,10 +27,11 @@ from .._internal import remove_journal, set_aside_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
-from ._account import SAME, bind, confirm_account
+from ._account import SAME, bind, confirm_account, held_record
 from ._incremental import ClicksTable
 from ._late import find_late
-from ._records import Listed, Monitor, ReadListed, Reload, Series, TableRecord
+from ._portal import in_own_thread, wait_for
+from ._records import Listed, Monitor, ReadListed, Reload, Series
 
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
@@ -225,25 +223,18 @@ class LoadSession:
         """Yield what an async generator over the session yields; the first opens it, the last closes it."""
         if not self._users:
             with ExitStack() as stack:
-                uvloop = {"use_uvloop": find_spec("uvloop") is not None}
-                self._portal = stack.enter_context(start_blocking_portal(backend_options=uvloop))
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
                 set_aside_journal(session)
                 self._state, self._pipeline = dlt.current.source_state(), dlt.current.pipeline()
                 self._new_key = bind(self._state, session)
                 self.monitor.metrics = session.metrics
-                self._session = stack.enter_context(self._portal.wrap_async_context_manager(session))
+                self._portal, self._session = stack.enter_context(in_own_thread(session))
                 self._stack = stack.pop_all()
         self._users += 1
         items = make(self._session)
         try:
             while True:
-                item = self._portal.start_task_soon(anext, items, None)
-                try:
-                    found = item.result()
-                except BaseException:
-                    item.cancel()
-                    raise
+                found = wait_for(self._portal, anext, items, None)
                 if found is None:
                     break
                 yield found
@@ -324,11 +315,11 @@ class LoadSession:
         """Return the days to load again: those that were given, and of late clicks, looked for once."""
         if self._reload is None:
             self._reload = given
-            text = self._state.get("resources", {}).get("clicks_daily", {}).get("record")
-            if text is not None and not given.only:
+            record = held_record(self._state)
+            if record is not None and not given.only:
                 self._reload = await find_late(
                     given,
-                    json.decode(text, type=TableRecord),
+                    record,
                     await self.list_links(session),
                     session,
                     self._pipeline,

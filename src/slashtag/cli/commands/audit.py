@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...tables import Column, Row, Table
 from ..output import OutputOptions
 from ..run import MAX_FAILURES, Run, command
 from ..service import find_credentials
-from .sync import LOCAL, imported
+from .sync import LOCAL, imported, monitor_of
 
 DIFFERENCES = Table(
     (
@@ -81,16 +81,10 @@ def audit(
     with run.bars() as start_bar, output.writer(DIFFERENCES, before=run.end_bars) as writer:
         bar = cache(start_bar)
         bar("audit", "batches")
-
-        def progress(table: str, done: int, total: int | None) -> None:
-            bar(table, "batches" if table == "audit" else "links")(done, total)
-
-        monitor = auditing.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
-        run.follow(lambda: monitor.metrics)
         options = {
             "by_day": by_day,
             "session_options": run.options.of_session(),
-            "monitor": monitor,
+            "monitor": monitor_of(run, auditing, bar, max_failures),
         }
         if is_file:
             days = {name: at and at.date() for name, at in (("since", since), ("until", until))}

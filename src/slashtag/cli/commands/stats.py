@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from heapq import nlargest
 from operator import itemgetter
 from typing import Any
@@ -30,7 +30,7 @@ from ..._internal import did_you_mean, many
 from ..._shared_slashtags import ByTag, Links
 from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Row, Table
-from ..comparison import Clicks, Comparison, Counted, sections_of
+from ..comparison import Clicks, Comparison, Counted, dates_of, sections_of
 from ..output import (
     OutputOptions,
     change,
@@ -250,10 +250,7 @@ def _query_before(
 ) -> Query[Statistics]:
     """Return what a query is compared with; of a country by whole days."""
     if isinstance(query, CountryGeo):
-        first, last = (
-            bound.date() if isinstance(bound, datetime) else bound for bound in resolved.before.bounds
-        )
-        return CountryGeo(query.iso_code, first, last)
+        return CountryGeo(query.iso_code, *dates_of(resolved.before))
     return query_of(session, resolved.before, timezone) if isinstance(query, Year) else resolved.before
 
 

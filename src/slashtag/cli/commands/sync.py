@@ -14,6 +14,7 @@ from ... import ConfigurationError, parse_zone
 from ..run import MAX_FAILURES, Run, command
 from ..selection import TIMEZONE
 from ..service import find_credentials
+from ..stderr import StartBar
 
 log = logging.getLogger("slashtag")
 LOCAL = ("duckdb", "sqlite", "filesystem")
@@ -73,12 +74,7 @@ def sync(
     with run.bars() as start_bar:
         bar = cache(start_bar)
         bar("links", "links")
-
-        def progress(table: str, done: int, total: int | None) -> None:
-            bar(table, "links")(done, total)
-
-        monitor = loading.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
-        run.follow(lambda: monitor.metrics)
+        monitor = monitor_of(run, loading, bar, max_failures)
         source = loading.slashtag_source(
             **credentials.arguments,
             since=since.date(),
@@ -106,6 +102,17 @@ def sync(
     run.say(
         f"{rows} to {target or destination}{schema}; days are those of {parse_zone(timezone)}; {run.cost()}"
     )
+
+
+def monitor_of(run: Run, loading: Any, bar: StartBar, max_failures: int) -> Any:
+    """Return the Monitor of a load or an audit, whose progress is shown in a bar for each table."""
+
+    def progress(table: str, done: int, total: int | None) -> None:
+        bar(table, "batches" if table == "audit" else "links")(done, total)
+
+    monitor = loading.Monitor(progress, partial(run.note_failure, max_failures=max_failures))
+    run.follow(lambda: monitor.metrics)
+    return monitor
 
 
 def imported(command: str) -> Any:
