@@ -49,7 +49,7 @@ class Session:
 
     def ready_at(self, now: float) -> float:
         """Return when the next call may depart."""
-        return self.throttle.ready_at(now, beside=self.queue.is_refused_next) if len(self.queue) else inf
+        return self.throttle.ready_at(now) if len(self.queue) else inf
 
     def depart(self, now: float) -> tuple[int, Ticket]:
         """Send the request of the next call."""

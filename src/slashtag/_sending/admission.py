@@ -173,7 +173,7 @@ class Admission:
         if throttle.paused_until > self._first_deadline:
             self._refuse_hopeless()
         while self._queue:
-            at = throttle.ready_at(now, beside=self._queue.is_refused_next)
+            at = throttle.ready_at(now)
             if at > now:
                 self._warn_of_wait(throttle.paused_until, now)
                 self._set_timer(at)
