@@ -73,7 +73,7 @@ class Service:
 
     async def send(self, call: Call[Any], /) -> Any:
         self.requests += 1
-        self.confirmations += call.freshness == "new connection"
+        self.confirmations += call.freshness.another_connection
         await asyncio.sleep(0)
         began = process_time()
         if call.path == AllTime._path:

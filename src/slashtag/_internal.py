@@ -26,6 +26,7 @@ from ._core.call import check_callback as check_callback
 from ._core.countries import countries as countries
 from ._core.dates import PREVIOUS as PREVIOUS
 from ._core.dates import days_apart as days_apart
+from ._core.freshness import MADE_ON_REQUEST
 from ._core.paging import Paging
 from ._core.windows import DAY as DAY
 from ._core.windows import last_day as last_day
@@ -106,19 +107,19 @@ def set_aside_journal(session: AsyncSession) -> None:
         session._journal.sets_aside = True
 
 
-def list_anew(session: AsyncSession) -> None:
+def stop_replaying_pages(session: AsyncSession) -> None:
     """Have a job list links and tags anew, as statistics are to be requested about them."""
     if session._journal is not None:
-        session._journal.list_anew()
+        session._journal.stop_replaying_pages()
 
 
-def list_current(session: AsyncSession, progress: Progress | None = None) -> Listing[ShortUrl]:
+def list_on_request(session: AsyncSession, progress: Progress | None = None) -> Listing[ShortUrl]:
     """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
 
     Iterating raises UnexpectedResponseError for an answer that is older by its Age or Date, as of a cache
     that answers all the same.
     """
-    return Listing(session.urls, Paging(), progress, anew=True, freshness="current")
+    return Listing(session.urls, Paging(), progress, MADE_ON_REQUEST)
 
 
 async def optional(

@@ -35,7 +35,7 @@ from . import (
     ShortUrl,
     Statistics,
 )
-from ._internal import check_slashtag, did_you_mean, list_anew
+from ._internal import check_slashtag, did_you_mean, stop_replaying_pages
 
 S = TypeVar("S", bound=Statistics)
 #: Label of the clicks of links without a tag.
@@ -99,7 +99,7 @@ class Links:
         links = cls()
         if (keys is not None and tags is not None) or any(isinstance(of, str | bytes) for of in (keys, tags)):
             raise TypeError("pass keys=[...] or tags=[...], not both")
-        list_anew(session)
+        stop_replaying_pages(session)
         if keys is not None:
             for key in [key async for key in keys] if isinstance(keys, AsyncIterable) else keys:
                 if isinstance(key, ShortUrl):
@@ -315,7 +315,7 @@ async def links_of_tags(
 
     Names that no tag has are among them, without links. See docs/service.md, List short URLs; List tags.
     """
-    list_anew(session)
+    stop_replaying_pages(session)
     names = await names_of_tags(session)
     found: dict[str, list[ShortUrl]] = {name: [] for name in wanted}
     async with session.urls.list(progress=progress) as urls:

@@ -372,7 +372,7 @@ def test_a_batch_is_newer_than_its_parts_which_an_earlier_run_has_asked() -> Non
 
     def send(call: Call[Any]) -> RangeAnswer:
         # The journal's answers for parts are from before a click of k0.
-        is_old = 1 < len(call.keys) < 8 and not call.anew
+        is_old = 1 < len(call.keys) < 8 and call.freshness.is_replayed
         return honest(
             call.keys, sum(clicks.get(key, 0) for key in call.keys) - (is_old and "k0" in call.keys)
         )

@@ -6,17 +6,18 @@ from inspect import iscoroutinefunction
 from math import inf
 from numbers import Real
 from types import UnionType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._errors import ConfigurationError, InvalidRequestError
+from .freshness import ANY, Freshness
 
 T_co = TypeVar("T_co", covariant=True)
 
 Repeat = Literal["always", "if not done", "if unsent", "never"]
-Freshness = Literal["any", "no cache", "new connection", "current"]
 #: Is called with what is done, and the total if that is known.
 Progress = Callable[[int, int | None], object]
 MAX_SLASHTAG = 100
@@ -42,13 +43,9 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, only if
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the call is `replayable` and
-    the period that it asks about had ended, at `period_end` (epoch seconds). `freshness` "no cache" asks past
-    caches, "new connection" also over one that may reach another backend; a journal keeps their answers apart
-    from those to "any". "current" asks past caches too, and an answer from before it was asked for is an
-    error. `anew` is for a second opinion on an answer in doubt: as "new connection", but not from a journal,
-    where it replaces the first one. `link_ids` are those of its selector, by which a journal knows what it
-    is about. `secrets` are strings (a link's password) that no error
-    and no log may show.
+    the period that it asks about had ended, at `period_end` (epoch seconds). `freshness` says who may answer
+    (see `freshness.py`). `link_ids` are those of its selector, by which a journal knows what it is about.
+    `secrets` are strings (a link's password) that no error and no log may show.
     """
 
     method: str
@@ -60,10 +57,13 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     label: str = ""
     replayable: bool = False
-    anew: bool = False
-    freshness: Freshness = "any"
+    freshness: Freshness = ANY
     period_end: float | None = None
     link_ids: tuple[tuple[int, ...], ...] = ()
+
+    def again(self) -> Self:
+        """Return the second request, for an answer in doubt."""
+        return replace(self, freshness=self.freshness.again)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from .._core.batches import Selector, singles, without
 from .._core.call import SETTLING_SECONDS
 from .._core.contradictions import RangeAnswer
+from .._core.freshness import ANOTHER_CONNECTION
 from .._core.look_alikes import look_alikes
 from .._core.month_filter import MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
@@ -134,7 +135,7 @@ class EachRun(Generic[R]):
             if traits.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
                 return
             call = AllTime()._call(selector, months.all_time_slice)
-            call = replace(call, freshness="new connection", repeat="never")
+            call = replace(call, freshness=ANOTHER_CONNECTION, repeat="never")
             try:
                 stats = await self._fetcher.fetch(call, is_result=False)
             except SlashtagError as error:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Selector, select
+from .._core.freshness import ANOTHER_CONNECTION, PAST_CACHES
 from .._core.queries import Query
 from .._errors import SlashtagError
 from .._records import ShortUrl
@@ -55,7 +56,7 @@ class CurrentStatistics(Struct, frozen=True):
         for time_slice in query._time_slices(zone, datetime.now(UTC), stats._range_end):
             call = replace(
                 query._call(selector, time_slice),
-                freshness="new connection" if new_connection else "no cache",
+                freshness=ANOTHER_CONNECTION if new_connection else PAST_CACHES,
                 replayable=False,
                 period_end=self.not_before,
             )

@@ -44,7 +44,7 @@ class StatsFetcher:
             stats, problem = (await self._request(call)).to_statistics(window)
             if problem is not None and not traits.contradictions_stay:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
-                answer = await self._request(replace(call, anew=True))
+                answer = await self._request(call.again())
                 stats, problem = answer.to_statistics(window)
                 traits.second_request(in_vain=problem is not None)
         except SlashtagError as error:
@@ -94,4 +94,4 @@ class StatsFetcher:
             return await self._sender.send(call)
         except NotFoundError as error:
             log.info("%s: requested once more: %s", call.label, error)
-            return await self._sender.send(replace(call, anew=True))
+            return await self._sender.send(call.again())

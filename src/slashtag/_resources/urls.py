@@ -195,7 +195,7 @@ class Urls(Resource[ShortUrl]):
         journal = self._sender.journal
         if journal is not None:
             # Pages of an earlier run would say which slashtags the links had then.
-            journal.list_anew()
+            journal.stop_replaying_pages()
         async with self.list(progress=progress) as links:
             async for link in links:
                 if seen is not None and link.slashtag:

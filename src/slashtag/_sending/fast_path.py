@@ -27,6 +27,7 @@ import aiohttp
 from yarl import URL
 
 from .._core.call import Call
+from .._core.freshness import Freshness
 from .._credentials import Credentials
 from .._version import __version__
 
@@ -104,14 +105,11 @@ class Attempt:
     written: bool | None = False
     _expired = False
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, at: float, *, new_connection: bool, no_cache: bool
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, at: float, freshness: Freshness) -> None:
         task = asyncio.current_task(loop)
         assert task is not None
         self.at = at
-        self.new_connection = new_connection
-        self.no_cache = no_cache
+        self.freshness = freshness
         self._task = task
         self._cancelling = task.cancelling()
 
@@ -196,7 +194,7 @@ class FastPath:
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
-        pooled = (None if attempt.new_connection else self._take()) or await self._connect()
+        pooled = (None if attempt.freshness.another_connection else self._take()) or await self._connect()
         try:
             protocol = pooled.protocol
             transport = protocol.transport
@@ -214,7 +212,7 @@ class FastPath:
             raise
         # After a 101 the connection uses another protocol.
         if content.at_eof() and message.code != SWITCHING_PROTOCOLS:
-            if attempt.new_connection and self._idle:
+            if attempt.freshness.another_connection and self._idle:
                 # Instead of the one used before, which may be that of the answer in doubt.
                 self._idle.pop().connection.close()
             self._keep(pooled)
@@ -229,7 +227,7 @@ class FastPath:
             entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
         elif call.method != "GET":
             entity = "Content-Length: 0\r\n"
-        if attempt.no_cache:
+        if attempt.freshness.past_caches:
             entity += "{}: {}\r\n".format(*NO_CACHE)
         return f"{call.method} {target}{self._head}{entity}\r\n".encode() + (call.body or b"")
 

@@ -139,7 +139,7 @@ class Sender:
             metrics.attempts += 1
             state.attempts += 1
             # A retry may meet another backend.
-            new_connection = call.anew or call.freshness == "new connection" or state.last is not None
+            freshness = call.freshness if state.last is None else call.freshness.again
             try:
                 if state.on_send is not None:
                     state.on_send()
@@ -149,7 +149,7 @@ class Sender:
                     began,
                     timeout,
                     self.max_response_bytes,
-                    new_connection=new_connection,
+                    freshness=freshness,
                     is_cut=timeout < self.timeout,
                 )
                 metrics.bytes_received += len(body)

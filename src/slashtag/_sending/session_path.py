@@ -98,7 +98,7 @@ class SessionPath:
             headers[name] = text
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        if attempt.no_cache:
+        if attempt.freshness.past_caches:
             headers |= (NO_CACHE,)
         if self._proxy is None:
             return {"headers": headers}
@@ -134,7 +134,7 @@ class SessionPath:
         # For a new connection all that have carried requests are closed: one may have the answer in doubt.
         if parser is None:
             vars(protocol)["read"] = partial(read_head, protocol)
-        elif attempt.new_connection or has_leftover(parser) or readable(transport)():
+        elif attempt.freshness.another_connection or has_leftover(parser) or readable(transport)():
             raise _StaleError
         self._parsers[protocol] = protocol._parser
         attempt.written = True

@@ -16,6 +16,7 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from .._core.call import UNRESERVED, Call
+from .._core.freshness import Freshness
 from .._core.scrubber import Scrubber
 from .._credentials import Credentials, Proxy
 from .._errors import (
@@ -147,19 +148,18 @@ class Transport:
         timeout: float,
         max_bytes: int,
         *,
-        new_connection: bool,
+        freshness: Freshness,
         is_cut: bool = False,
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`, `is_cut` if they are what is left of a policy's `max_elapsed`;
-        `new_connection`, which may reach another backend: past caches too.
+        `timeout`: seconds from `now`, `is_cut` if they are what is left of a policy's `max_elapsed`.
+        `freshness` is that of the attempt.
         Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
         for a body over `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
-        no_cache = new_connection or call.freshness != "any"
-        attempt = Attempt(self.loop, now + timeout, new_connection=new_connection, no_cache=no_cache)
+        attempt = Attempt(self.loop, now + timeout, freshness)
         self._attempts.add(attempt)
         if attempt.at < self._timer_at:
             self._expire()
