@@ -24,9 +24,10 @@ from msgspec import Struct
 
 from .. import AllTime, DateRange, PeriodStats, RangeStats, ShortUrl, SlashtagError
 from .._internal import (
-    CurrentStatistics,
     Selector,
+    UncachedStatistics,
     WorkerPool,
+    ask_until_sure,
     days,
     halves,
     in_thread,
@@ -91,7 +92,7 @@ class Comparison:
 
     def __init__(
         self,
-        source: CurrentStatistics,
+        source: UncachedStatistics,
         held: Held,
         links: Mapping[str, Sequence[ShortUrl]],
         span: Span,
@@ -207,19 +208,20 @@ class Comparison:
 
     async def _agreed(self, batch: Selector, offset: timedelta, span: Span, ever: PeriodStats) -> int | None:
         """Return the clicks of a month by all-time statistics and by its days; None if they differ twice."""
-        for again in (False, True):
-            if again:
-                ever = await self._ask_all_time(batch, offset, again=True)
-            total = (await self._ask_days(batch, span, again=again)).total
-            if total == counted_in(ever, span):
-                return total
-        return None
 
-    async def _ask_all_time(self, batch: Selector, offset: timedelta, *, again: bool = False) -> PeriodStats:
-        return await self._source.ask(AllTime(), batch, timezone(offset), new_connection=again)
+        async def ask(again: bool) -> tuple[int, int]:
+            of_months = await self._ask_all_time(batch, offset, True) if again else ever
+            return counted_in(of_months, span), (await self._ask_days(batch, span, again)).total
 
-    async def _ask_days(self, batch: Selector, span: Span, *, again: bool = False) -> RangeStats:
-        return await self._source.ask(DateRange(*span), batch, self._zone, new_connection=again)
+        answers = await ask_until_sure(batch, ask, lambda sums: sums[0] != sums[1] and "its days differ")
+        of_month, of_days = answers[-1]
+        return of_days if of_days == of_month else None
+
+    async def _ask_all_time(self, batch: Selector, offset: timedelta, again: bool = False) -> PeriodStats:
+        return await self._source.ask(AllTime(), batch, timezone(offset), again=again)
+
+    async def _ask_days(self, batch: Selector, span: Span, again: bool = False) -> RangeStats:
+        return await self._source.ask(DateRange(*span), batch, self._zone, again=again)
 
     async def _compare_all_time(
         self, batches: Sequence[Selector], doubtful: Mapping[Span, list[Selector]]
@@ -250,14 +252,18 @@ class Comparison:
         hits = sum(link.hits or 0 for key in batch.keys for link in self._links[key])
         for offset, spans in self._whole.items():
             is_present = self._present is not None and offset == self._present_offset
-            tested = self._tested.get((batch.keys, offset))
-            ever = tested or await self._ask_all_time(batch, offset)
-            wanted = {span: self._held_in(span, batch.keys) for span in spans}
-            if ever.total < hits or not ever.reconciles:
+            answers = await ask_until_sure(
+                batch,
+                partial(self._ask_all_time, batch, offset),
                 # A cut answer, a backend that lags behind, or a service that counts hits in another way.
-                first, ever = ever, await self._ask_all_time(batch, offset, again=True)
-                different += [span for span in spans if counted_in(first, span) != wanted[span]]
-            different += [span for span in spans if counted_in(ever, span) != wanted[span]]
+                lambda ever: (
+                    (ever.total < hits or not ever.reconciles) and f"{hits} hits, {ever.total} clicks"
+                ),
+                first=self._tested.get((batch.keys, offset)),
+            )
+            wanted, ever = {span: self._held_in(span, batch.keys) for span in spans}, answers[-1]
+            for answer in answers:
+                different += [span for span in spans if counted_in(answer, span) != wanted[span]]
             if is_present and self._present is not None:
                 over, loaded = self._present
                 is_same = counted_in(ever, over) == self._held_in(loaded, batch.keys)
@@ -304,10 +310,9 @@ class Comparison:
         async def compare(item: _Item) -> Sequence[_Item]:
             n, batch, days = item
             try:
-                stats = await self._ask_days(batch, days)
-                if not (stats.reconciles and stats.days_complete):
-                    stats = await self._ask_days(batch, days, again=True)
-                if not (stats.reconciles and stats.days_complete):
+                ask = partial(self._ask_days, batch, days)
+                stats = (await ask_until_sure(batch, ask, contradiction))[-1]
+                if contradiction(stats):
                     self._doubt(batch.keys, "the service's answers contradict themselves")
                     return ()
                 of_batch = expected(batch)
@@ -421,6 +426,11 @@ class Comparison:
                     if (rows > 1 or (not rows and needs_rows)) and (name, day) not in told:
                         counted = None if name in unproved else clicks
                         self.differences.append(Difference(name, day, clicks, counted, rows))
+
+
+def contradiction(stats: RangeStats) -> object:
+    """Return what is wrong with the days of an answer, if anything is."""
+    return not (stats.reconciles and stats.days_complete) and "its days contradict its total"
 
 
 def counted_days(differences: Iterable[Difference]) -> dict[str, dict[date, int]]:

@@ -22,7 +22,7 @@ from .. import (
     SlashtagError,
     parse_zone,
 )
-from .._internal import CurrentStatistics, Kind, Selector, WorkerPool, days, halves, last_day
+from .._internal import Kind, Selector, UncachedStatistics, WorkerPool, ask_until_sure, days, halves, last_day
 from ..tables import Column, Table, arrow_table
 from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord
 
@@ -250,12 +250,12 @@ class ClicksTable:
         over = self._today if oldest is None else datetime.fromtimestamp(oldest, self._zone).date()
         span = max(self.since, self._today - self.lookback * _DAY), min(over, self._today) - _DAY
         keys = [key for key in self._series if key in self._after and key not in self._doubtful][:_BATCH]
-        source = CurrentStatistics(session.stats)
+        source = UncachedStatistics(session.stats)
         batches = source.batches(self._links_of(keys)) if span[0] <= span[1] else []
         for batch in batches[:1] if source.counts_batches else ():
             loaded = sum((Counter(self._after[key].clicks) for key in batch.keys), Counter[date]())
             try:
-                stats = await source.ask(DateRange(*span), batch, self._zone, new_connection=True)
+                stats = await source.ask(DateRange(*span), batch, self._zone, again=True)
             except SlashtagError as error:
                 if error.is_fatal:
                     raise
@@ -302,16 +302,19 @@ class ClicksTable:
         if not held:
             return {}
         last = min(self._today, last_day(max(held)) if self.dimensions else max(held))
-        source = CurrentStatistics(session.stats)
+        source = UncachedStatistics(session.stats)
         (selector,) = [Selector(tag=key)] if self.key[0] == "tag" else source.batches(self._links_of([key]))
         span = DateRange(max(self.since, min(held)), last)
+
+        async def ask(again: bool) -> Mapping[date, int]:
+            return self._counts(await source.ask(span, selector, self._zone, again=again))
+
+        def find_doubt(found: Mapping[date, int]) -> object:
+            return all(found.get(unit) == counts[unit] for unit in held) and "fewer clicks than are held"
+
         # Twice: backends that answer in turn are both asked.
-        again = counts
-        for _ in range(2):
-            again = self._counts(await source.ask(span, selector, self._zone, new_connection=True))
-            if any(again.get(unit) != counts[unit] for unit in held):
-                break
-        else:
+        *_, again = await ask_until_sure(key, ask, find_doubt, first=counts, most=3)
+        if find_doubt(again):
             return {}
         self._doubtful.add(key)
         unit = min(held)

@@ -23,7 +23,7 @@ from .. import (
     __version__,
     parse_zone,
 )
-from .._internal import remove_journal, set_aside_journal
+from .._internal import ask_until_sure, remove_journal, set_aside_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
@@ -281,16 +281,19 @@ class LoadSession:
         any of the three has is kept; that they disagree is noted, unless only the first lacks links.
         """
         latest = await session.urls.list(orderby="-date", anew=True).to_list(limit=LATEST)
-        parts = [latest, listed]
-        if not _have_latest(listed, latest):
-            again = await session.urls.list(anew=True).to_list()
-            parts.append(again)
-            gone = {link.id for link in listed} - {link.id for link in again}
-            if gone or not _have_latest(again, latest):
+        parts = await ask_until_sure(
+            "links",
+            lambda again: session.urls.list(anew=again).to_list(),
+            lambda found: not _have_latest(found, latest) and "they are not the latest of another listing",
+            first=listed,
+        )
+        if len(parts) > 1:
+            gone = {link.id for link in listed} - {link.id for link in parts[-1]}
+            if gone or not _have_latest(parts[-1], latest):
                 self._listings_differ = True
                 self.monitor.note("links", "listings disagree, as those of a backend that lags behind do")
         found: dict[int, ShortUrl] = {}
-        for link in chain(*reversed(parts)):
+        for link in chain(*reversed([latest, *parts])):
             if link.id not in found or (link.hits or 0) > (found[link.id].hits or 0):
                 found[link.id] = link
         return [*found.values()]
@@ -334,14 +337,17 @@ class LoadSession:
 
         A replica that lags behind, or a listing that is cut short, would remove what it lacks.
         """
-        listed, before = await read(False), self._state.setdefault("listed", {})
-        if len(listed) < before.get(name, 0) * SAME:
-            listed = max(listed, await read(True), key=len)
-            if len(listed) < before[name] * SAME and not self._allow_shrink:
-                raise ShrunkListingError(
-                    f"{len(listed):,} {name} are listed, twice, and the last load had {before[name]:,}: "
-                    "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
-                )
+        before = self._state.setdefault("listed", {})
+        last = before.get(name, 0)
+        answers = await ask_until_sure(
+            name, read, lambda found: len(found) < last * SAME and f"{len(found):,}, before {last:,}"
+        )
+        listed = max(answers, key=len)
+        if len(listed) < last * SAME and not self._allow_shrink:
+            raise ShrunkListingError(
+                f"{len(listed):,} {name} are listed, twice, and the last load had {last:,}: "
+                "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
+            )
         before[name] = len(listed)
         return listed
 

@@ -1,4 +1,4 @@
-"""Statistics that are asked past caches, batch by batch, to hold them against what is known."""
+"""Statistics that are requested past caches, batch by batch, to hold them against what is known."""
 
 import logging
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Selector, select
-from .._core.freshness import ANOTHER_CONNECTION, PAST_CACHES
+from .._core.freshness import PAST_CACHES
 from .._core.queries import Query
 from .._errors import SlashtagError
 from .._records import ShortUrl
@@ -20,8 +20,8 @@ R = TypeVar("R", bound=Statistics)
 log = logging.getLogger("slashtag")
 
 
-class CurrentStatistics(Struct, frozen=True):
-    """Statistics as the service has them now: asked past caches, and kept in no journal.
+class UncachedStatistics(Struct, frozen=True):
+    """Statistics as the service has them now: requested past caches, and kept in no journal.
 
     An answer that was made before `not_before` (epoch seconds, by the service's clock) is an error.
     """
@@ -43,20 +43,15 @@ class CurrentStatistics(Struct, frozen=True):
         batcher = Batcher(self.stats._max_keys_bytes, leave_out)
         return list(select(list(keys), None, None, batcher))
 
-    async def ask(
-        self, query: Query[R], selector: Selector, zone: tzinfo, *, new_connection: bool = False
-    ) -> R:
-        """Return the statistics of one batch or tag; raises what requests raise.
-
-        `new_connection` is for a second opinion: another backend may answer.
-        """
+    async def ask(self, query: Query[R], selector: Selector, zone: tzinfo, *, again: bool = False) -> R:
+        """Return the statistics of one batch or tag, or a second answer; raises what requests raise."""
         stats = self.stats
         fetcher = stats._fetcher()
         running_sum = query._running_sum(query.span(zone))
         for time_slice in query._time_slices(zone, datetime.now(UTC), stats._range_end):
             call = replace(
                 query._call(selector, time_slice),
-                freshness=ANOTHER_CONNECTION if new_connection else PAST_CACHES,
+                freshness=PAST_CACHES.again if again else PAST_CACHES,
                 replayable=False,
                 period_end=self.not_before,
             )
