@@ -17,9 +17,12 @@ from ._arrow import Kind as Kind
 from ._arrow import arrow_columns as arrow_columns
 from ._arrow import import_extra as import_extra
 from ._core.any_endpoint import METHODS as METHODS
+from ._core.batches import FEW_KEYS as FEW_KEYS
+from ._core.batches import MAX_KEYS as MAX_KEYS
 from ._core.batches import Selector as Selector
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.batches import halves as halves
+from ._core.batches import in_batches as in_batches
 from ._core.call import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.call import Progress
 from ._core.call import check_callback as check_callback

@@ -30,7 +30,7 @@ from slashtag import (
     RetryPolicy,
     UnexpectedResponseError,
 )
-from slashtag.dlt import Monitor, _account, _incremental, _source, load, local_pipeline, slashtag_source
+from slashtag.dlt import Monitor, _account, _records, _source, load, local_pipeline, slashtag_source
 from slashtag.dlt._incremental import ClicksTable, Listed
 from slashtag.dlt._pipeline import _destination_locked, _file_locked
 from slashtag.dlt._source import LoadSession
@@ -258,7 +258,7 @@ def test_another_timezone_or_a_wrong_argument_is_refused(
     with pytest.raises(ConfigurationError, match="clicks of timezone"):
         duck.load(box, timezone="Europe/Berlin")
     with monkeypatch.context() as patched:
-        patched.setattr(_incremental, "TableRecord", defstruct("TableRecord", [("version", int)]))
+        patched.setattr(_records, "TableRecord", defstruct("TableRecord", [("version", int)]))
         with pytest.raises(ConfigurationError, match="another version"):
             duck.load(box)
     with pytest.raises(InvalidRequestError, match="no dimension 'shoe size'"):

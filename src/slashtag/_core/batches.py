@@ -25,6 +25,8 @@ ReportLookAlike = Callable[[str], object]
 Tags = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
 
 MAX_KEYS = 100
+#: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
+FEW_KEYS = 3
 #: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
 MAX_TARGET_BYTES = 8_000
 #: The longest slashtag that is requested: a batch of one always fits.
@@ -64,6 +66,10 @@ class Selector(Struct, frozen=True):
         if self.tag is not None:
             return ()
         return tuple(zip(self.keys, self.link_ids or ((),) * len(self.keys), strict=True))
+
+    def halves(self) -> list[Selector]:
+        """Return the halves of a batch of at least two slashtags."""
+        return [Selector.of(half) for half in halves(self.links)]
 
     def singles(self) -> list[Selector]:
         """Return a selector for each slashtag, or for the tag."""
@@ -142,7 +148,7 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     unique = tuple(dict.fromkeys(keys))
     if len({key.lower() for key in unique}) < len(unique):
         return None
-    found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
+    found = in_batches(unique)
     for batch in found:
         joined = ",".join(batch)
         has_comma = joined.count(",") != len(batch) - 1
@@ -153,7 +159,7 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
         is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
         if is_long or 3 * len(max(batch, key=len)) > MAX_SLASHTAG_BYTES:
             return None
-    return [Selector(keys=batch) for batch in found]
+    return [Selector(keys=tuple(batch)) for batch in found]
 
 
 class Batcher:
@@ -262,6 +268,11 @@ class Batcher:
 def _size(link: Link) -> int:
     """Return the bytes of a slashtag in a request target, with a comma as if it were encoded."""
     return encoded_size(link[0]) + 3
+
+
+def in_batches(items: Sequence[S]) -> list[Sequence[S]]:
+    """Split a sequence into parts of at most MAX_KEYS items."""
+    return [items[n : n + MAX_KEYS] for n in range(0, len(items), MAX_KEYS)]
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:

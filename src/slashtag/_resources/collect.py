@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._core.batches import Key, Selector, halves
+from .._core.batches import Key, Selector
 from .._core.call import Call, Progress, check_callback
 from .._core.queries import Plan, Query, StatsRequest, check_query
 from .._errors import (
@@ -91,7 +91,7 @@ async def collect(
     def split(request: StatsRequest) -> list[StatsRequest]:
         if state.total is not None:
             state.total += 1  # two steps instead of one
-        parts = map(Selector.of, halves(request.selector.links))
+        parts = request.selector.halves()
         return [plan._request(part, request.time_slice, state.failures) for part in parts]
 
     async def take_apart(request: StatsRequest, error: SlashtagError) -> Sequence[StatsRequest]:

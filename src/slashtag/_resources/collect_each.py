@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Selector, singles, without
+from .._core.batches import FEW_KEYS, Selector, singles, without
 from .._core.call import SETTLING_SECONDS
 from .._core.contradictions import RangeAnswer
 from .._core.freshness import ANOTHER_CONNECTION
@@ -41,8 +41,6 @@ MOST_EXPECTED = 1.0
 DURATION = 10
 #: Minimum number of windows for which all-time statistics are requested first.
 FILTERED_FROM = 3
-#: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
-FEW_KEYS = 3
 #: Results taken over between two turns of the event loop.
 PAUSE = 50
 #: Requests of a round that are sent first where none succeeds.

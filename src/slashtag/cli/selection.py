@@ -23,7 +23,7 @@ from .. import (
     parse_zone,
 )
 from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many, optional
-from .._shared_slashtags import Links
+from .._shared_slashtags import ByTag, Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
@@ -142,6 +142,16 @@ class Selected(NamedTuple):
 
     keys: list[str | ShortUrl] | None = None
     tags: list[str] | None = None
+
+
+async def read_by_tag(
+    run: Run, session: AsyncSession, tags: Iterable[str] | None, progress: Progress
+) -> ByTag:
+    """List all tags and links, or some tags; print how many tags are left out."""
+    by_tag = await ByTag.read(session, tags, progress)
+    if by_tag.unnamed:
+        run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
+    return by_tag
 
 
 def report_overlap(run: Run, too_many: int, *, is_over: bool) -> None:

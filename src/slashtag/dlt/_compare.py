@@ -29,7 +29,6 @@ from .._internal import (
     WorkerPool,
     ask_until_sure,
     days,
-    halves,
     in_thread,
     is_refusal,
     last_day,
@@ -122,7 +121,7 @@ class Comparison:
         #: The month of the last load, if some of its days were over, and its days up to the last load.
         self._present: tuple[Span, Span] | None = None
         for start, end in self._spans:
-            first, *others = [timezone_of(zone)] if is_fixed(zone) else offsets_of(start, last_day(end), zone)
+            first, *others = offsets_of(start, last_day(end), zone)
             if others or start.day != 1:
                 continue
             if end == last_day(end):
@@ -281,7 +280,7 @@ class Comparison:
         if error.is_fatal or (self._raises and not is_refusal(error)):
             raise error
         if is_refusal(error) and len(batch.keys) > 1:
-            return [Selector.of(part) for part in halves(batch.links)]
+            return batch.halves()
         self._doubt(batch.keys, str(error))
         return ()
 
@@ -327,7 +326,7 @@ class Comparison:
                     return ()
                 if len(batch.keys) > 1:
                     narrow = min(differ), max(differ)
-                    return [(n, Selector.of(part), narrow) for part in halves(batch.links)]
+                    return [(n, half, narrow) for half in batch.halves()]
                 if max(differ.values()) > 0:
                     fewer.append((batch, differ, left[n]))
                 else:
@@ -445,13 +444,3 @@ def counted_days(differences: Iterable[Difference]) -> dict[str, dict[date, int]
 def counted_in(ever: PeriodStats, span: Span) -> int:
     """Return the clicks of a month in all-time statistics."""
     return ever.clicks_breakdown.get(span[0].year, {}).get(span[0].month, 0)
-
-
-def is_fixed(zone: tzinfo) -> bool:
-    """Whether a zone has one offset for ever."""
-    return isinstance(zone, timezone)
-
-
-def timezone_of(zone: tzinfo) -> timedelta:
-    """Return the offset of a zone that has one."""
-    return zone.utcoffset(None) or timedelta()
