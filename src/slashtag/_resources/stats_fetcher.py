@@ -9,7 +9,6 @@ from .._core.call import Call
 from .._core.windows import Window
 from .._errors import BadRequestError, NotFoundError, SlashtagError, UnexpectedResponseError
 from .._sending.sender import Sender
-from .second_answers import ask_until_sure
 from .service_traits import ServiceTraits
 
 #: Paths in the document's sample requests, where they differ from the stated ones.
@@ -41,17 +40,12 @@ class StatsFetcher:
         and logged, provided that it `is_result`: that it goes into what the caller of the library gets.
         """
         traits = self.traits
-
-        async def ask(again: bool) -> Any:
-            return (await self._request(call.again() if again else call)).to_statistics(window)
-
-        def find_doubt(answer: tuple[object, str | None]) -> object:
-            return None if traits.contradictions_stay else answer[1]
-
         try:
-            answers = await ask_until_sure(call.label, ask, find_doubt)
-            stats, problem = answers[-1]
-            if len(answers) > 1:
+            stats, problem = (await self._request(call)).to_statistics(window)
+            if problem is not None and not traits.contradictions_stay:
+                log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
+                answer = await self._request(call.again())
+                stats, problem = answer.to_statistics(window)
                 traits.second_request(in_vain=problem is not None)
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
