@@ -54,9 +54,9 @@ from ._profiles import read_login as read_login
 from ._records import ShortUrl
 from ._resources.collect import is_refusal as is_refusal
 from ._resources.listing import Listing
+from ._resources.second_answers import UncachedStatistics as UncachedStatistics
 from ._resources.second_answers import ask_until_sure as ask_until_sure
 from ._resources.top import rank as rank
-from ._resources.uncached_statistics import UncachedStatistics as UncachedStatistics
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._sending.metrics import MOST_BEHIND as MOST_BEHIND

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +82,11 @@ async def kept_for(path: Path, *answers: tuple[Freshness, bytes]) -> Journal:
 
 async def test_a_journal_replays_answers_to_the_same_and_none_to_a_second_request(tmp_path: Path) -> None:
     replays = {freshness: replays for freshness, *_, replays in TABLE}
-    for n, (before, now) in enumerate(product(VALUES, VALUES)):
+    for n, before in enumerate(VALUES):
         journal = await kept_for(tmp_path / f"{n}.journal", (before, b"{}"))
-        is_alike = (before in (ANY, ANY.again)) == (now in (ANY, ANY.again))
-        assert (journal.find(call(now)) is not None) is (replays[now] and is_alike), (before, now)
+        for now in VALUES:
+            is_alike = (before in (ANY, ANY.again)) == (now in (ANY, ANY.again))
+            assert (journal.find(call(now)) is not None) is (replays[now] and is_alike), (before, now)
         await journal.aclose()
 
 

@@ -45,7 +45,7 @@ class Cell:
         self.dimensions: frozenset[str] = frozenset()
         #: How often it has changed, and whether it began anew, as answers contradicted it.
         self.changes = 0
-        self.is_anew = False
+        self.is_restarted = False
 
     def take(self, answer: Answer | None) -> bool:
         """Take an answer for a root; return False if it is of no use."""

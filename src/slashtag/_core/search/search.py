@@ -218,12 +218,12 @@ class Search:
                             fact.changes.append(change)
         self.leave([root for root in self._roots if root.changes > MOST_CHANGES])
         for root in alone if not has_changed else ():
-            self.is_usable &= not root.is_anew
+            self.is_usable &= not root.is_restarted
             del self._roots[root]
-            anew = Cell(root.units)
-            anew.is_anew = anew.take(root.answer)
-            self._roots[anew] = None
-            self._doubted.append(anew)
+            restarted = Cell(root.units)
+            restarted.is_restarted = restarted.take(root.answer)
+            self._roots[restarted] = None
+            self._doubted.append(restarted)
 
     def _rebuild(self) -> None:
         """Derive anew what is known from the answers for batches and the other answers."""
