@@ -138,18 +138,16 @@ class Sender:
                 raise state.last
             metrics.attempts += 1
             state.attempts += 1
-            # A retry may meet another backend.
-            freshness = call.freshness if state.last is None else call.freshness.again
             try:
                 if state.on_send is not None:
                     state.on_send()
                     state.on_send = None
                 status, headers, body = await self.transport.exchange(
-                    call,
+                    # A retry may meet another backend.
+                    call if state.last is None else call.again(),
                     began,
                     timeout,
                     self.max_response_bytes,
-                    freshness=freshness,
                     is_cut=timeout < self.timeout,
                 )
                 metrics.bytes_received += len(body)

@@ -16,7 +16,6 @@ from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 from .._core.call import UNRESERVED, Call
-from .._core.freshness import Freshness
 from .._core.scrubber import Scrubber
 from .._credentials import Credentials, Proxy
 from .._errors import (
@@ -148,18 +147,16 @@ class Transport:
         timeout: float,
         max_bytes: int,
         *,
-        freshness: Freshness,
         is_cut: bool = False,
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
         `timeout`: seconds from `now`, `is_cut` if they are what is left of a policy's `max_elapsed`.
-        `freshness` is that of the attempt.
         Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
         for a body over `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
-        attempt = Attempt(self.loop, now + timeout, freshness)
+        attempt = Attempt(self.loop, now + timeout)
         self._attempts.add(attempt)
         if attempt.at < self._timer_at:
             self._expire()
