@@ -288,6 +288,20 @@ def test_files_that_the_architecture_names_exist() -> None:
     assert [name for name in sorted(named) if not any((root / name).exists() for root in roots)] == []
 
 
+def test_what_the_architecture_finds_in_a_file_is_there() -> None:
+    """Each file of its table of questions exists, and one of a row has each name that stands beside them."""
+    table = re.findall(r"^\| [^|]+\? \| (.+) \|$", PAGES["docs/architecture.md"], re.M)
+    assert len(table) > 50
+    for answer in table:
+        named = re.findall(r"`([^`]+)`", answer)
+        paths = [ROOT / "src/slashtag" / name for name in named if "/" in name or name.endswith(".py")]
+        assert paths, answer
+        text = "".join(path.read_text("utf-8") for path in paths)
+        for name in named:
+            if "/" not in name and not name.endswith(".py"):
+                assert re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", text), (name, answer)
+
+
 def test_every_error_is_documented() -> None:
     errors = {error for text in PAGES.values() for error in re.findall(r"`(\w+Error)`", text)}
     assert errors <= set(slashtag.__all__)
