@@ -23,6 +23,7 @@ def test_the_figures_of_a_run_are_in_a_file(cli: Cli, box: Sandbox, tmp_path: Pa
     assert ran.code == 0
     found = json.loads(file.read_text("utf-8"))
     assert (found["exit_code"], found["complete"], found["error"]) == (0, True, None)
+    assert found["command"] == "slashtag export clicks"
     assert found["rows"] == len(target.read_text("utf-8").splitlines()) - 1
     assert found["attempts"] == len(box.requests)
 

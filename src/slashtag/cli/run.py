@@ -20,7 +20,6 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
-import click
 import typer
 
 from .. import (
@@ -73,11 +72,12 @@ _ADVICE = {
 class Run:
     """What a command sends with, what it reports, and whether something is left out.
 
-    `options` are those that it was given.
+    `options` are those that it was given; `name` is the command's, such as `slashtag tags list`.
     """
 
-    def __init__(self, options: SessionOptions) -> None:
+    def __init__(self, options: SessionOptions, name: str) -> None:
         self.options = options
+        self.name = name
         is_json = options.log_format == "json"
         self.lines = Lines(as_json=is_json)
         #: What the summary says of this command, beside what it says of all.
@@ -260,8 +260,7 @@ class Run:
             reasons = (error, error.__cause__, error.__context__)
             if self._can_resume and any(isinstance(each, RequestFailedError | OSError) for each in reasons):
                 error.add_note(GO_ON)
-            text, code = describe(error)
-            self.lines.error(text)
+            text, code = report(error, self.lines)
         finally:
             log.removeHandler(self.lines)
             log.setLevel(logging.NOTSET)
@@ -281,9 +280,8 @@ class Run:
         """Write the figures of the run to the file of --summary, and as the last line of JSON."""
         if self.options.summary is None and not self.lines.as_json:
             return
-        context = click.get_current_context(silent=True)
         figures: dict[str, Any] = {
-            "command": context.command_path if context else "",
+            "command": self.name,
             "version": __version__,
             "started_at": self._started.isoformat(timespec="seconds"),
             "seconds": round(perf_counter() - self._began, 3),
@@ -308,6 +306,17 @@ class Run:
         # Called rather than raised: a SIGINT that is blocked would be a second one, which ends at once too.
         handler = signal.getsignal(signal.SIGINT)
         (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
+
+
+def report(error: Exception, lines: Lines) -> tuple[str, int]:
+    """Print the error that ended a command; return what it says and the exit code."""
+    try:
+        text, code = describe(error)
+    except Exception as unexpected:
+        lines.traceback(unexpected)
+        return f"{type(error).__name__}: {error}", 1
+    lines.error(text)
+    return text, code
 
 
 def describe(error: Exception) -> tuple[str, int]:
@@ -363,17 +372,20 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             ]
         parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
 
+    # Typer passes what it knows of the call to a parameter of this type.
+    parameters.append(Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context))
+
     @wraps(function)
-    def execute(**given: Any) -> None:
+    def execute(context: typer.Context, **given: Any) -> None:
         def make(group: Any) -> Any:
             return group(*(given.pop(each.name) for each in fields(group)))
 
         if SessionOptions in groups.values():
-            run = Run(make(SessionOptions))
+            run = Run(make(SessionOptions), context.command_path)
         else:
             # The defaults of the fields are typer's options, which have defaults of their own.
             defaults: list[Any] = [each.default for each in fields(SessionOptions)]
-            run = Run(SessionOptions(*(option.default for option in defaults)))
+            run = Run(SessionOptions(*(option.default for option in defaults)), context.command_path)
         with run.running():
             for name, group in groups.items():
                 given[name] = run if group is SessionOptions else make(group)
