@@ -223,6 +223,10 @@ class Run:
         log, levels = logging.getLogger("slashtag"), (logging.WARNING, logging.INFO, logging.DEBUG)
         log.setLevel(logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)])
         log.addHandler(self.lines)
+        if self.lines.as_json:
+            # Those of other libraries, which Python would print as text.
+            logging.captureWarnings(True)
+            logging.getLogger("py.warnings").addHandler(self.lines)
         # `nohup` has SIGHUP ignored.
         ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
         before = {each: signal.signal(each, self._terminate) for each in ending}
@@ -263,6 +267,9 @@ class Run:
             text, code = report(error, self.lines)
         finally:
             log.removeHandler(self.lines)
+            if self.lines.as_json:
+                logging.getLogger("py.warnings").removeHandler(self.lines)
+                logging.captureWarnings(False)
             log.setLevel(logging.NOTSET)
             for number, handler in before.items():
                 signal.signal(number, handler)
