@@ -346,6 +346,8 @@ def describe(error: Exception) -> tuple[str, int]:
             parts.append("`slashtag urls list` shows the links that exist")
         else:
             parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
+        if isinstance(error, APIError) and error.status == 403:
+            parts.append("the key may have expired, or this machine not be allowed: ask the service's owner")
         if isinstance(error, APIError) and error.retry_after:
             parts.append(f"the service asks to wait {error.retry_after:g} s")
         if isinstance(error, RequestFailedError) and error.request_id:
