@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,17 @@ def imports_of_ours_are_relative(file: File) -> Iterator[str]:
             yield f"line {found.line}: {found.name} is not imported relatively"
 
 
+def commands_need_only_their_extra(file: File) -> Iterator[str]:
+    for found in file.imports if file.unit == "cli" else ():
+        # What another extra brings, as dlt brings click, may be missing.
+        if (
+            found.root
+            and found.root not in sys.stdlib_module_names
+            and found.root not in with_the_extra_cli()
+        ):
+            yield f"line {found.line}: {found.root} does not come with the extra cli"
+
+
 def core_is_pure(file: File) -> Iterator[str]:
     if file.unit != "_core":
         return
@@ -207,10 +219,31 @@ RULES: list[Rule] = [
     imports_point_down,
     satellites_import_declared_names,
     imports_of_ours_are_relative,
+    commands_need_only_their_extra,
     core_is_pure,
     functions_import_only_heavy_extras,
     files_are_short,
 ]
+
+
+@cache
+def with_the_extra_cli() -> set[str]:
+    """The modules of the distributions that are installed with the package and its extra `cli`."""
+    found, wanted = set[str](), {"slashtag"}
+    while wanted:
+        name = wanted.pop()
+        found.add(name)
+        try:
+            requirements = requires(name) or []
+        except PackageNotFoundError:  # one for another system or Python
+            requirements = []
+        for requirement in requirements:
+            needed, _, marker = requirement.partition(";")
+            if "extra" not in marker or (name, "cli" in marker) == ("slashtag", True):
+                wanted.add(re.split(r"[^\w.-]", needed, maxsplit=1)[0].lower())
+        wanted -= found
+    brought_by = packages_distributions()
+    return {root for root, names in brought_by.items() if found & {name.lower() for name in names}}
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -412,6 +413,37 @@ def test_without_an_absolute_folder_of_data_dlt_uses_that_of_the_user(
     (home / ".dlt").rename(home / "dlt")  # dlt prefers it where it is there
     pipeline = local_pipeline("filesystem", tmp_path / "clicks")
     assert Path(pipeline.working_dir).is_relative_to(tmp_path / "data" / "dlt" / "pipelines")
+
+
+@pytest.mark.parametrize("named", ["--pipelines-dir", "DLT_DATA_DIR", None])
+def test_one_folder_that_can_be_written_is_enough(
+    named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DLT_DATA_DIR")
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    if named == "DLT_DATA_DIR":
+        monkeypatch.setenv(named, str(tmp_path / "dlt"))
+    given = str(tmp_path / "dlt") if named == "--pipelines-dir" else None
+    # dlt decides where its folders are when it is imported.
+    code = f"""
+import os, sys, tempfile
+tempfile._candidate_tempdir_list = lambda: [{str(tmp_path / "none")!r}]
+os.geteuid = lambda: 1000
+from slashtag import ConfigurationError
+from slashtag.dlt import local_pipeline
+try:
+    print(local_pipeline("duckdb", {str(tmp_path / "a.duckdb")!r}, pipelines_dir={given!r}).working_dir)
+    print(tempfile.gettempdir())
+except ConfigurationError as error:
+    sys.exit(str(error))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False)
+    assert not ran.stderr.startswith("Traceback")
+    if named is None:
+        assert (ran.returncode, "DLT_DATA_DIR" in ran.stderr) == (1, True)
+    else:
+        assert all(line.startswith(str(tmp_path / "dlt")) for line in ran.stdout.split())
+        assert len(ran.stdout.split()) == 2
 
 
 def test_telemetry_is_off_unless_the_user_turned_it_on(

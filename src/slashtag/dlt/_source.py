@@ -128,7 +128,10 @@ def slashtag_source(
         raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
     again = reload if isinstance(reload, Reload) else Reload()
     if reload is not None and not isinstance(reload, Reload):
-        again = Reload(span=DateRange(*reload).span(parse_zone(timezone)))
+        first, last = DateRange(*reload).span(parse_zone(timezone))
+        if last < first_day or first > today:
+            raise InvalidRequestError(f"no day from {first} to {last} is between {since} and {today}")
+        again = Reload(span=(first, last))
     monitor = monitor or Monitor()
     load_session = LoadSession(
         monitor,
