@@ -48,12 +48,12 @@ from ._profiles import login_path as login_path
 from ._profiles import profiles as profiles
 from ._profiles import read_login as read_login
 from ._records import ShortUrl
-from ._resources.collect import is_refusal as is_refusal
 from ._resources.current_statistics import CurrentStatistics as CurrentStatistics
 from ._resources.listing import Listing
 from ._resources.top import rank as rank
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
+from ._sending.health import is_refusal as is_refusal
 from ._sending.metrics import MOST_BEHIND as MOST_BEHIND
 from ._session import AsyncSession
 from ._summed_statistics import days as days

@@ -28,12 +28,12 @@ from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
 from ._files import check_local_path, in_thread
 from ._profiles import find_saved
-from ._resources.service_traits import ServiceTraits
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending import learned_rate
-from ._sending.admission import Admission, RetryBudget
+from ._sending.admission import Admission
+from ._sending.health import ServiceHealth
 from ._sending.metrics import Metrics
 from ._sending.sender import Sender
 from ._sending.transport import Transport
@@ -149,14 +149,13 @@ class AsyncSession:
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
         admission = Admission(Throttle(self._concurrency, rate, log.info))
         metrics = Metrics(admission)
-        self._traits = ServiceTraits()
         self._use(
             Sender(
                 self._transport,
                 admission,
                 metrics,
                 self._journal,
-                RetryBudget(admission),
+                ServiceHealth(admission.sleep_until),
                 timeout=timeout,
                 retry=retry or RetryPolicy(),
                 max_response_bytes=max_response_bytes,
@@ -174,7 +173,6 @@ class AsyncSession:
             workers=self._concurrency,
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
-            traits=self._traits,
         )
 
     @property

@@ -334,15 +334,11 @@ class CountryGeo(Query[GeoStats], frozen=True):
 
 
 class StatsRequest(Struct, frozen=True, gc=False):
-    """One request of a query: one selector, one time slice, and the call for them.
-
-    `failures_before`, for half of a batch: how many requests had failed when the batch was split.
-    """
+    """One request of a query: one selector, one time slice, and the call for them."""
 
     selector: Selector
     time_slice: TimeSlice
     call: Call[Any]
-    failures_before: int | None = None
 
 
 class Plan(Struct, Generic[R_co], frozen=True):
@@ -373,11 +369,9 @@ class Plan(Struct, Generic[R_co], frozen=True):
         for n in range(self._start, self._stop):
             yield self._request(self._selectors[n // width], self._time_slices[n % width])
 
-    def _request(
-        self, selector: Selector, time_slice: TimeSlice, failures_before: int | None = None
-    ) -> StatsRequest:
+    def _request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
         """Return the request for one selector and one time slice."""
-        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice), failures_before)
+        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice))
 
     def _only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
         """Return the plan for one selector and one time slice, or all of them."""

@@ -22,7 +22,6 @@ from .._sending.sender import Sender
 from .._summed_statistics import Statistics
 from .collect import Failure, OnError, RunState, collect
 from .collect_each import EachRun
-from .service_traits import ServiceTraits
 from .stats_fetcher import StatsFetcher
 from .top import rank
 
@@ -55,14 +54,12 @@ class Stats:
         workers: int,
         max_keys_bytes: int,
         range_end: RangeEnd,
-        traits: ServiceTraits,
     ) -> None:
         self._sender = sender
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end: RangeEnd = range_end
-        self._traits = traits
 
     def plan(
         self,
@@ -82,7 +79,7 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        state = RunState(query, None, None)  # counts slashtags that cannot be requested
+        state = RunState(self._sender.health, query, None, None)  # counts slashtags that cannot be requested
         selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=state.missing)
@@ -99,7 +96,7 @@ class Stats:
     async def _run(
         self, fetcher: StatsFetcher, plan: Plan[R], progress: Progress | None, on_error: OnError[R] | None
     ) -> R:
-        state = RunState(plan.query, progress, on_error)
+        state = RunState(self._sender.health, plan.query, progress, on_error)
         state.total, state.missing = len(plan), plan.missing
         return await collect(fetcher, plan, state, self._workers)
 
@@ -121,7 +118,7 @@ class Stats:
         if len({plan.query._answer_type for plan in plans}) != 1:
             raise InvalidRequestError("pass failures of one kind of query, which can be requested")
         running_sum = plans[0].query._running_sum(None)
-        state = RunState(plans[0].query, progress, None)
+        state = RunState(self._sender.health, plans[0].query, progress, None)
         state.total = len(plans)
         fetcher = self._fetcher()
 
@@ -154,7 +151,7 @@ class Stats:
         (for a slashtag that is read asynchronously when it is read), and errors of requests with a note
         naming the batch and window. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(self._sender.health, query, progress, on_error)
         batcher = self._batcher(state, is_sum=True)
         selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
@@ -201,7 +198,7 @@ class Stats:
         those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
         while iterating. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(self._sender.health, query, progress, on_error)
         return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits)
 
     async def table(
@@ -226,7 +223,7 @@ class Stats:
         without `dimensions`. It is requested as by `collect_each`, whose other options and errors it has.
         With `on_error` the table lacks what failed, and is not `complete`.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(self._sender.health, query, progress, on_error)
         middle = ("dimension", "label") if dimensions else ("date",)
         dates: dict[date, int] = {}
         if not dimensions and isinstance(query, Year | AllTime):
@@ -297,7 +294,7 @@ class Stats:
 
     def _fetcher(self) -> StatsFetcher:
         """Return what requests the statistics of one operation."""
-        return StatsFetcher(self._sender.of_operation(), self._traits)
+        return StatsFetcher(self._sender.of_operation())
 
     def _batcher(self, state: RunState, *, by_activity: bool = False, is_sum: bool = False) -> Batcher:
         """Return the builder of batches; those that the journal's job has made `by_activity` are apart.
