@@ -1,5 +1,7 @@
 """Clicks of many slashtags or tags as one table."""
 
+from __future__ import annotations
+
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -44,6 +46,9 @@ class ClicksTable:
         self._parts.append((key, labels, counts))
         if not is_whole:
             self.incomplete.append(key)
+
+    def _begin_with(self, partial: ClicksTable) -> None:
+        self._parts, self.incomplete = [*partial._parts], [*partial.incomplete]
 
     def _finish(self, missing: int) -> None:
         self.missing = missing

@@ -42,8 +42,8 @@ from ._records import RedirectCode as RedirectCode
 from ._records import ShortUrl as ShortUrl
 from ._records import Tag as Tag
 from ._records import to_builtins as to_builtins
-from ._resources.collect import Failure as Failure
-from ._resources.collect import OnError as OnError
+from ._resources.failures import Failure as Failure
+from ._resources.failures import OnError as OnError
 from ._resources.listing import Listing as Listing
 from ._resources.listing import PageStream as PageStream
 from ._resources.stats import Stats as Stats

@@ -346,7 +346,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
 
     `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
     of the result's days, None for a query without days. `missing` is added to that of the result: slashtags
-    that cannot be requested, or -1 in the plan of a Failure, which another result counts as missing.
+    that cannot be requested.
     """
 
     query: Query[R_co]
@@ -378,6 +378,12 @@ class Plan(Struct, Generic[R_co], frozen=True):
         slices = self._time_slices if time_slice is None else (time_slice,)
         stop = len(slices)
         return replace(self, _selectors=(selector,), _time_slices=slices, _start=0, _stop=stop, missing=0)
+
+    @property
+    def _has_all_days(self) -> bool:
+        """Whether its time slices are the whole query, and not one of several."""
+        found = [each.window for each in self._time_slices if each.window is not None]
+        return self.span is None or not found or (found[0].first, found[-1].last) == self.span
 
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""

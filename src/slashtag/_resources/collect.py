@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-
-from msgspec import Struct
-from msgspec.structs import replace
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from .._core.batches import Key, Selector, halves
 from .._core.call import Call, Progress, check_callback
@@ -16,38 +13,11 @@ from .._errors import InvalidRequestError, SlashtagError
 from .._fanout import Source, WorkerPool
 from .._sending.health import ServiceHealth, is_refusal
 from .._summed_statistics import Statistics
+from .failures import Failure, OnError
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    #: The result that lacks something; of any kind where a Failure is named without it.
-    Of_co = TypeVarWithDefault("Of_co", covariant=True, bound=Statistics, default=Any)
-else:
-    Of_co = TypeVar("Of_co", covariant=True)
-
-
 log = logging.getLogger("slashtag")
-
-
-class Failure(Struct, Generic[Of_co], frozen=True):
-    """Argument of `on_error`: a request that failed for good, its error, and the plan of what is missing.
-
-    `keys` or `tag` are those of the request, `label` names them and its days; `error` has its path. `plan`
-    has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
-    `collect_each`, of a whole batch if nothing was answered. `session.stats.retry` takes failures and runs
-    their plans; None: the service cannot be asked, as for a slashtag with a comma.
-    """
-
-    label: str
-    error: SlashtagError
-    keys: tuple[str, ...] = ()
-    tag: str | None = None
-    plan: Plan[Of_co] | None = None
-
-
-OnError = Callable[[Failure[Of_co]], object]
 
 
 class _Half(NamedTuple):
@@ -81,9 +51,7 @@ async def collect(
         return None
 
     def fail(request: StatsRequest, error: SlashtagError) -> None:
-        # Missing here. The result of `retry` is added to this one: with -1 the sum lacks nothing.
-        to_retry = replace(plan._only(request.selector, request.time_slice), missing=-1)
-        state.report_failure(request.call, error, to_retry)
+        state.report_failure(request.call, error, plan._only(request.selector, request.time_slice))
         state.done()
 
     def split(request: StatsRequest) -> list[_Half]:

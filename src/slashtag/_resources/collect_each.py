@@ -79,7 +79,7 @@ class EachRun(Generic[R]):
         plan: Plan[R],
         state: RunState,
         *,
-        zone: tzinfo,
+        zone: tzinfo | None,
         now: datetime,
         range_end: RangeEnd,
         inferred: bool,
@@ -92,7 +92,8 @@ class EachRun(Generic[R]):
         self._infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
         width = len(plan._time_slices)
         self._filter: MonthFilter | None = None
-        if self._infers and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
+        # Without its zone a plan does not say where months begin.
+        if self._infers and zone and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
             self._filter = MonthFilter(plan.query, zone, now, range_end)
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if self._infers or has_tags else 1
         self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
