@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any
 
 from ._arrow import Kind, arrow_columns, incomplete
-from ._summed_statistics import DATED, PeriodStats, RangeStats, Statistics, many
+from ._summed_statistics import DATED, PeriodStats, RangeStats, Statistics
+from ._wording import many
 
 _KINDS: dict[str, Kind] = {"date": "date", "month": "date", "clicks": "int"}
 

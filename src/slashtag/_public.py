@@ -2,7 +2,7 @@
 
 from ._clicks_table import ClicksTable as ClicksTable
 from ._core.batches import Keys as Keys
-from ._core.call import Progress as Progress
+from ._core.checks import Progress as Progress
 from ._core.paging import OrderBy as OrderBy
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo

@@ -10,6 +10,7 @@ from msgspec.structs import asdict, force_setattr
 
 from ._arrow import Kind, arrow_columns, incomplete
 from ._records import Record
+from ._wording import many
 
 K = TypeVar("K")
 S = TypeVar("S", bound="Statistics")
@@ -40,11 +41,6 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     """Drop the labels whose count is zero, so that results do not depend on how a query was split."""
     return counts.copy() if all(counts.values()) else {label: n for label, n in counts.items() if n}
-
-
-def many(n: int, one: str, more: str | None = None) -> str:
-    """Return a count with its noun; `more` is the plural if it is not formed with s."""
-    return f"{n:,} {one if n == 1 else more or f'{one}s'}"
 
 
 def days(first: date, last: date) -> Iterator[date]:

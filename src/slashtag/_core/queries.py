@@ -18,9 +18,11 @@ from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._records import PydanticType
-from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
+from .._wording import many
 from .batches import Selector
-from .call import Call, check_int
+from .call import Call
+from .checks import check_int
 from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .countries import check_country
 from .dates import (

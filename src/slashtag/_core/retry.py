@@ -39,7 +39,8 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .call import POSITIVE_INT, SECONDS, Call, Rule, check_options
+from .call import Call
+from .checks import POSITIVE_INT, SECONDS, Rule, check_options
 from .throttle.throttle import Ticket
 
 

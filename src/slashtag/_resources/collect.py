@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from .._core.batches import Key, Selector, halves
-from .._core.call import Call, Progress, check_callback
+from .._core.call import Call
+from .._core.checks import Progress, check_callback
 from .._core.queries import Plan, Query, StatsRequest, check_query
 from .._errors import InvalidRequestError, SlashtagError
 from .._fanout import Source, WorkerPool

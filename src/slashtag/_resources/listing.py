@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.call import Call, Freshness, Progress, check_callback, check_int
-from .._core.paging import MAX_PAGESIZE, HasId, OrderBy, PageCursor, Paging
+from .._core.call import Call, Freshness
+from .._core.checks import Progress, check_callback, check_int
+from .._core.limits import MAX_PAGESIZE
+from .._core.paging import HasId, OrderBy, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
 from .._records import Page

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
 from .._core.batches import Batcher, Key, Keys, Tags, in_fixed_order, select
-from .._core.call import Progress, check_int
+from .._core.checks import Progress, check_int
 from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError

@@ -15,7 +15,8 @@ from functools import partial
 from heapq import nlargest
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from .._core.batches import MAX_KEYS, Key, Keys, check_slashtag
+from .._core.batches import Key, Keys, check_slashtag
+from .._core.limits import MAX_KEYS
 from .._core.queries import DateRange, Query, Year
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError

@@ -15,7 +15,8 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 from yarl import URL
 
-from .._core.call import UNRESERVED, Call
+from .._core.batches import UNRESERVED
+from .._core.call import Call
 from .._core.scrubber import Scrubber
 from .._credentials import Credentials, Proxy
 from .._errors import (

@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import Literal
 
 from ..._summed_statistics import add_counts
-from ..batches import MAX_KEYS, halves
+from ..batches import halves
+from ..limits import MAX_KEYS
 from .bounds import Bounds
 
 #: Most cells whose counts are taken apart from one answer: more explode the work, fewer take more requests.
