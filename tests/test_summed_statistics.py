@@ -36,7 +36,7 @@ ranges = st.builds(
     counts,
     st.booleans(),
     st.booleans(),
-    st.integers(-2, 2),
+    st.integers(0, 2),
 )
 periods = st.builds(
     lambda months, unique, browser, exact: PeriodStats(

@@ -266,7 +266,7 @@ class Sender:
             assert state.last is not None
             raise state.last from None
 
-        # It neither waits nor stops by itself. Its first attempt is the second of the call, so that there is a
+        # It neither waits nor stops by itself. Its first attempt is the second of the call, so there is a
         # wait before it too. A wait ends when the session closes, and goes on until it is the turn of this
         # retry in the session, within `max_elapsed`. When to stop depends on other requests as well.
         retrying = tenacity.AsyncRetrying(
