@@ -24,8 +24,9 @@ SRC = ROOT / "src" / "slashtag"
 
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
-    {"_errors", "_version"},
+    {"_errors", "_version", "_wording"},
     {"_files", "_arrow"},
+    {"_atomic_file"},
     {"_records"},
     {"_summed_statistics"},
     {"_clicks_table"},

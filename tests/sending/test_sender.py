@@ -43,9 +43,9 @@ from ..support.sending import (
     OPERATIONS,
     PAGE,
     TAG,
-    budget_of,
     connect,
     get,
+    health_of,
     post,
     put,
     run_out,
@@ -476,7 +476,7 @@ async def test_the_backoff_doubles_up_to_its_cap(no_jitter: None, caplog: pytest
 async def test_a_retry_that_finds_no_turn_in_time_tells_the_last_failure() -> None:
     policy = RetryPolicy(max_elapsed=0.05, backoff_base=0.001)
     async with Wire([html(500)]) as wire, connect(wire, retry=policy) as session:
-        spend(budget_of(session))
+        spend(health_of(session))
         with pytest.raises(ServerError) as told:
             await get(session)
         assert told.value.attempts == 1
@@ -534,7 +534,7 @@ async def test_a_service_that_answers_nothing_for_long_gets_one_request_in_a_whi
         "PROBE_INTERVAL": 0.2,
         "backoff": lambda *_, jitter: 0.001,
     }.items():
-        monkeypatch.setattr(f"slashtag._sending.admission.{name}", value)
+        monkeypatch.setattr(f"slashtag._sending.health.{name}", value)
     is_down = True
     policy = RetryPolicy(max_attempts=1_000, max_elapsed=0.3, backoff_base=0.001, backoff_cap=0.001)
     async with (

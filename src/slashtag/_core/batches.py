@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
-from .call import UNRESERVED
+from .limits import MAX_KEYS, MAX_TARGET_BYTES
 from .look_alikes import folded, look_alikes_together
 from .made_batches import Link, LinkIds, MadeBatch, MadeBatches
 
@@ -24,11 +24,10 @@ ReportLookAlike = Callable[[str], object]
 #: Names of tags, or their links by name.
 Tags = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
 
-MAX_KEYS = 100
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
-#: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
-MAX_TARGET_BYTES = 8_000
+#: Bytes that percent-encoding leaves as they are; any other becomes three.
+UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 #: The longest slashtag that is requested: a batch of one always fits.
 MAX_SLASHTAG_BYTES = MAX_TARGET_BYTES // 2
 #: Bytes of a request target reserved for parameters other than url_keys.

@@ -42,7 +42,8 @@ from msgspec.structs import replace
 
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError, PaginationError, SlashtagError
 from .._records import Page
-from .call import check_int
+from .checks import check_int
+from .limits import MAX_PAGESIZE
 
 
 class HasId(Protocol):
@@ -53,7 +54,6 @@ class HasId(Protocol):
 T = TypeVar("T", bound=HasId)
 OrderBy = Literal["date", "-date"]
 
-MAX_PAGESIZE = 500
 #: A short page whose length is a multiple of this may be the result of an undocumented cap.
 CAP_STEP = 10
 #: With so many pages more of known items than of new ones, a listing does not advance.

@@ -26,7 +26,7 @@ from .._errors import (
     UnknownTagError,
 )
 from .._records import Page, Record
-from .call import SETTLING_SECONDS, Call
+from .call import Call
 from .contradictions import StatsAnswer
 from .lenient_json import ReportUnreadable, is_readable, repaired
 from .lenient_json import decode as decode_leniently
@@ -37,6 +37,9 @@ from .throttle.headers import retry_after as parse_retry_after
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
+#: Statistics of a period that ended less than this many seconds before the answer may still change: the
+#: service counted before the answer arrived, and by its own clock.
+SETTLING_SECONDS = 300.0
 #: Characters that are shown of what cannot be read.
 SHOWN = 60
 _NO_SECRETS = Scrubber(())

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from .._core.call import SETTLING_SECONDS, Call
+from .._core.call import Call
 from .._core.made_batches import LinkIds, MadeBatch, MadeBatches
+from .._core.response import SETTLING_SECONDS
 from .._errors import JournalError
 from .._files import in_thread
 from .._records import Page, ShortUrl

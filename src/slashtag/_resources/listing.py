@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.call import Call, Progress, check_callback, check_int
+from .._core.call import Call
+from .._core.checks import Progress, check_callback, check_int
 from .._core.freshness import ANY, Freshness
-from .._core.paging import MAX_PAGESIZE, HasId, OrderBy, PageCursor, Paging
+from .._core.limits import MAX_PAGESIZE
+from .._core.paging import HasId, OrderBy, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
 from .._records import Page

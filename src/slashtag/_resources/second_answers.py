@@ -72,7 +72,7 @@ class UncachedStatistics(Struct, frozen=True):
     @property
     def counts_batches(self) -> bool:
         """Whether the service counts all slashtags of a batch, as far as answers of the last minutes show."""
-        return not self.stats._traits.is_not_additive
+        return not self.stats._sender.health.is_not_additive
 
     def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
         """Return slashtags in batches, without those that cannot be requested."""

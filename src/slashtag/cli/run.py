@@ -37,7 +37,7 @@ from .. import (
     UnknownTagError,
     __version__,
 )
-from .._internal import MOST_BEHIND, Login, check_local_path, keep_rate, many, set_aside_journal
+from .._internal import MOST_BEHIND, Login, check_local_path, many, set_aside_journal
 from ..tables import AtomicFile
 from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
@@ -107,7 +107,7 @@ class Run:
             **self.options.of_session(),
             **options,
         )
-        keep_rate(session)
+        session._with_learned_rate()
         set_aside_journal(session)
         self.follow(lambda: session.metrics)
         return session

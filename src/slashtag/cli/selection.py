@@ -22,7 +22,7 @@ from .. import (
     Year,
     parse_zone,
 )
-from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many, optional
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many
 from .._shared_slashtags import ByTag, Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
@@ -236,7 +236,7 @@ class SelectionOptions:
             found = await find(session)
         elif not self.no_check:
             # However many they are: a page of the listing has 500 links, a request for clicks 100 slashtags.
-            found = await optional(session, "the check of slashtags", find)
+            found = await session._optional("the check of slashtags", find)
         if found is None:
             return Selected([*keys])
         unknown = [key for key, link in found.items() if link is None]
@@ -319,7 +319,7 @@ async def _by_id(session: AsyncSession, keys: list[str], progress: Progress) -> 
                     break
         return found
 
-    return (await optional(session, "the look-up of ids", find) if wanted else None) or {}
+    return (await session._optional("the look-up of ids", find) if wanted else None) or {}
 
 
 def _keys_of(table: LoadedTable) -> list[GivenKey]:

@@ -25,7 +25,7 @@ from .. import (
     SlashtagError,
     parse_zone,
 )
-from .._internal import DAY, UncachedStatistics, in_thread, one_operation
+from .._internal import DAY, UncachedStatistics, in_thread
 from .._shared_slashtags import Links
 from ._account import bind, confirm_account
 from ._calling import calling_dlt
@@ -223,7 +223,7 @@ def _session(
     with in_own_thread(session) as (portal, opened):
 
         def call(function: Callable[[AsyncSession], Awaitable[T]]) -> T:
-            return wait_for(portal, function, one_operation(opened))
+            return wait_for(portal, function, opened._as_one_operation())
 
         yield call
 

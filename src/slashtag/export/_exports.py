@@ -26,7 +26,7 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._internal import WorkerPool, has_journal, in_thread, one_operation, optional
+from .._internal import WorkerPool, has_journal, in_thread
 from .._shared_slashtags import Links, links_of_tags, names_of_tags, read_names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
 from ._columns import LinkColumns, with_columns
@@ -123,7 +123,7 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     warning, if tags cannot be listed. Raises what a listing raises, and ExportError (List short URLs; List
     tags).
     """
-    names = await optional(session, "names of tags", names_of_tags) or {}
+    names = await session._optional("names of tags", names_of_tags) or {}
     return await _write_pages(
         writer, session.urls.list(progress=progress), partial(named_url_row, names=names)
     )
@@ -303,7 +303,7 @@ async def hourly_clicks(
     called with (requests done, requests known so far). A day that is over and whose hours do not add up to
     its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
     """
-    session = one_operation(session)
+    session = session._as_one_operation()
     zone, now = parse_zone(timezone), datetime.now(UTC)
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
     hours = list(_hours(query, zone))

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
-from .._internal import PREVIOUS, many, one_operation, optional
+from .._internal import PREVIOUS, many
 from .._shared_slashtags import Bounds, Links, Share, names_of_tags
 from ..export import hourly_clicks
 from ._branding import Branding
@@ -55,7 +55,7 @@ async def build(
     TypeError for a wrong selector, InvalidRequestError before anything is sent, and what a request raises
     (Statistics endpoints).
     """
-    session = one_operation(session)
+    session = session._as_one_operation()
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
     start, end, span, previous = _whole_days(query, zone, now, compare)
@@ -235,7 +235,7 @@ class _Collector:
         counted by the service, and so are all in the span before. `totals` are the clicks of all links in
         both spans, if they are selected.
         """
-        names = await optional(self._session, "clicks by tag", names_of_tags) if clicks else None
+        names = await self._session._optional("clicks by tag", names_of_tags) if clicks else None
         if names is None:
             return _Labels()
         named: dict[int | None, str] = {None: ""} | names
@@ -245,7 +245,7 @@ class _Collector:
 
         async def count(span: DateRange, tags: list[str]) -> dict[str, int]:
             request = partial(self.totals, span=span, tags=tags)
-            return (await optional(self._session, "clicks of single tags", request) if tags else {}) or {}
+            return (await self._session._optional("clicks of single tags", request) if tags else {}) or {}
 
         ambiguous = [name for name in known if not found[name].are_equal]
         found |= {name: Bounds(n, n) for name, n in (await count(spans[0], ambiguous)).items()}

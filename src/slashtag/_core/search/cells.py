@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from ..._summed_statistics import add_counts
-from ..batches import MAX_KEYS, halves
+from ..batches import halves
 from ..freshness import ANOTHER_CONNECTION, PAST_CACHES, Freshness
+from ..limits import MAX_KEYS
 from .bounds import Bounds
 
 #: Most cells whose counts are taken apart from one answer: more explode the work, fewer take more requests.

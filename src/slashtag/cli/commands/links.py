@@ -23,7 +23,7 @@ from ... import (
     Progress,
     ShortUrl,
 )
-from ..._internal import MAX_SLASHTAG, find_doubts, find_problems, many, optional
+from ..._internal import MAX_SLASHTAG, find_doubts, find_problems, many
 from ...bulk_update import (
     COLUMNS,
     BulkUpdate,
@@ -115,7 +115,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
         else:
-            names = await optional(session, "names of tags", names_of_tags) or {}
+            names = await session._optional("names of tags", names_of_tags) or {}
         with output.writer(NAMED_URLS, WIDTHS, run.end_bars) as writer, run.bars() as start_bar:
             progress = start_bar("reading", "rows")
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
@@ -227,7 +227,7 @@ async def update_url(
     async with run.session() as session:
         with run.bars() as start_bar:
             find = partial(_present, key=link, progress=start_bar("reading", "links"))
-            same = await optional(session, "the link as it is", find) or []
+            same = await session._optional("the link as it is", find) or []
         if len(same) > 1:
             told = ", ".join(f"{each.id} ({each.short_url})" for each in same)
             raise InvalidRequestError(f"several links have the slashtag {key!r}; give the id of one: {told}")
