@@ -206,12 +206,10 @@ class SelectionOptions:
         """The zone of the days, in words."""
         return str(parse_zone(self.timezone))
 
-    def require_tags(self, run: Run | None = None) -> None:
-        """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
+    def require_tags(self) -> None:
+        """Raise InvalidRequestError where slashtags are selected, for --by tag."""
         if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
-        if self.all_links and run is not None:
-            run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
         """Return the links that the options select; what no link has is left out."""

@@ -26,8 +26,9 @@ from ... import (
     UnknownTagError,
     Year,
 )
+from ..._by_tag import ByTag
 from ..._internal import did_you_mean, many
-from ..._shared_slashtags import ByTag, Links
+from ..._shared_slashtags import Links
 from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Row, Table
 from ..comparison import Clicks, Comparison, Counted, dates_of, sections_of
