@@ -72,7 +72,7 @@ class ByTag:
             return cls(tags)
         names, unnamed = await read_names_of_tags(session)
         links = await Links.read(session, progress=progress)
-        links._tags |= names
+        links._tags = dict(names.items())
         return cls(names.values(), links, unnamed)
 
     async def count(
