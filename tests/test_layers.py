@@ -42,6 +42,7 @@ LEVELS = [
     {"__init__"},
     {"tables"},
     {"_shared_slashtags"},
+    {"_by_tag"},
     {"export", "pytest_plugin"},
     {"bulk_update", "report", "dask", "dlt"},
     {"cli"},
@@ -51,7 +52,17 @@ LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 UNITS = {*LEVEL_OF, "sandbox"}
 SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
 # Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
-SATELLITES = {"_shared_slashtags", "bulk_update", "cli", "dask", "dlt", "export", "report", "tables"}
+SATELLITES = {
+    "_by_tag",
+    "_shared_slashtags",
+    "bulk_update",
+    "cli",
+    "dask",
+    "dlt",
+    "export",
+    "report",
+    "tables",
+}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
 HEAVY |= {"pydantic_core"}
 IMPURE = {

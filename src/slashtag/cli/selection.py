@@ -22,8 +22,9 @@ from .. import (
     Year,
     parse_zone,
 )
+from .._by_tag import ByTag
 from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many
-from .._shared_slashtags import ByTag, Links
+from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
 from .run import SOME_FAILED, Run
@@ -216,12 +217,10 @@ class SelectionOptions:
         """The zone of the days, in words."""
         return str(parse_zone(self.timezone))
 
-    def require_tags(self, run: Run | None = None) -> None:
-        """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
+    def require_tags(self) -> None:
+        """Raise InvalidRequestError where slashtags are selected, for --by tag."""
         if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
-        if self.all_links and run is not None:
-            run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
         """Return the links that the options select; what no link has is left out."""

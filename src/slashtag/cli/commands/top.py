@@ -5,8 +5,9 @@ from typing import Any, Literal, NamedTuple, Self
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Progress
+from ..._by_tag import ByTag
 from ..._internal import many, rank
-from ..._shared_slashtags import Bounds, ByTag, Links
+from ..._shared_slashtags import Bounds, Links
 from ...export import LinkColumns, with_columns
 from ...tables import Column, Row, Table
 from ..output import COLUMNS, OutputOptions, change, columns_of, percent, told_change
