@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from datetime import time as clock_time
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +16,39 @@ if not os.environ.get("CI"):
     pytest.importorskip("s3fs")
 
 import pyarrow.parquet
-from moto.server import ThreadedMotoServer
 
 from slashtag import ExportError
+from slashtag.dlt import audit
 from slashtag.sandbox import Sandbox
 from slashtag.tables import Column, Table, open_table
-from tests.support.warehouses import DAY, Clock, Target, sql_rows, truth
-
-s3fs: Any = pytest.importorskip("s3fs")
+from tests.support.buckets import rows_in_bucket, s3_server
+from tests.support.warehouses import DAY, START, Clock, Target, truth
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def bucket() -> Iterator[Any]:
     """Serve S3 with a bucket `lake`, and return a file system on it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    named = {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "DEFAULT_REGION": "us-east-1"}
-    for name, value in {**named, "ENDPOINT_URL": f"http://{host}:{port}"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    s3fs.S3FileSystem.clear_instance_cache()
-    system = s3fs.S3FileSystem()
-    if not system.exists("lake"):  # moto keeps it
-        system.mkdir("lake")
-    yield system
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
+    with s3_server("lake") as system:
+        yield system
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: Any, tmp_path: Path) -> None:
-    target = Target({"destination": None, "path": "s3://lake/a", "pipelines_dir": tmp_path}, sql_rows)
+    place = {"destination": None, "path": "s3://lake/a", "pipelines_dir": tmp_path}
+    target = Target(place, rows_in_bucket)
+    login = {"base_url": box.base_url, "apikey": box.apikey, "apisecret": box.apisecret}
     for _ in range(2):
         target.load(box)
-        found = {}
+        assert target.daily() == truth(box, clock.today)
         bucket.invalidate_cache()
-        files = sorted(
-            bucket.glob("lake/a/slashtag/clicks_daily/*/*.parquet"), key=lambda name: name.split("/")[-1]
-        )
-        for file in files:
-            for row in pyarrow.parquet.read_table(bucket.open(file)).to_pylist():
-                found[row["slashtag"], row["date"]] = row["clicks"]
-        assert found == truth(box, clock.today)
         assert len(bucket.glob("lake/a/slashtag/links/*.parquet")) == 1
+        assert audit(target.pipeline(), **login).is_proved
         clock.today += DAY
+        # Later than the lookback: the next load looks into the bucket for what it holds of that day.
+        box.add_click(box.truth.urls()[0].id, datetime.combine(START + DAY, clock_time(9), UTC))
+    files = bucket.glob("lake/a/slashtag/clicks_daily/*/*.parquet")
     assert {file.split("/")[4] for file in files} == {"2024-02", "2024-03"}
-    other = Target({"destination": None, "path": "s3://none/a", "pipelines_dir": tmp_path}, sql_rows)
+    other = Target({**place, "path": "s3://none/a"}, rows_in_bucket)
     box.requests.clear()
     with pytest.raises(ExportError, match="check the bucket none"):
         other.load(box)

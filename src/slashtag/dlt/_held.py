@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +27,9 @@ _DAYS = (
     "GROUP BY {slashtag}, {date}"
 )
 #: Plain files have the rows of all loads: those of the last one are valid.
-_LATEST = (
-    "(SELECT * FROM {table} QUALIFY rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1)"
+_VIEW = (
+    "CREATE VIEW held AS SELECT * FROM {table} "
+    "QUALIFY rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1"
 )
 #: How DuckDB reads a file of clicks, all cells as texts, by the ending of its name.
 _READERS = {
@@ -114,17 +116,45 @@ def months_between(first: date, last: date) -> list[Span]:
 
 def held_at(pipeline: Any) -> Held:
     """Return what the destination of a pipeline holds; its schema is known."""
+    if pipeline.destination.destination_name == "filesystem":
+        return _held_in_files(pipeline)
     client = pipeline.sql_client()
     table = client.make_qualified_table_name("clicks_daily")
-    if pipeline.destination.destination_name == "filesystem":
-        table = _LATEST.format(table=table)
 
     def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
         with pipeline.sql_client() as client, client.execute_query(query, *arguments) as cursor:
             while rows := cursor.fetchmany(10_000):
                 yield from rows
 
-    return Held(execute, f"{table} held" if table.startswith("(") else table, client.escape_column_name)
+    return Held(execute, table, client.escape_column_name)
+
+
+def _held_in_files(pipeline: Any) -> Held:
+    """Return what Parquet files in a folder or bucket hold, which are read as dlt writes them, by fsspec.
+
+    DuckDB has an extension for buckets of its own, but it has to be downloaded, and told credentials again.
+    """
+    connection: Any = pipeline.destination_client()
+
+    def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+        with connection as client, closing(import_module("duckdb").connect()) as database:
+            # A repair has added files since.
+            client.fs_client.invalidate_cache()
+            paths = client.list_table_files("clicks_daily")
+            urls = [client.fs_client.unstrip_protocol(path).replace("'", "''") for path in paths]
+            database.register_filesystem(client.fs_client)
+            files = "read_parquet(['{}'])".format("', '".join(urls))
+            database.execute(_VIEW.format(table=files))
+            yield from _execute(database, query, arguments)
+
+    return Held(execute, "held")
+
+
+def _execute(database: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Run a query in a DuckDB database, in any thread."""
+    with closing(database.cursor()) as cursor:
+        cursor.execute(query.replace("%s", "?"), list(arguments))
+        yield from cursor.fetchall()
 
 
 def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
@@ -159,10 +189,4 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
         metadata = {
             name.decode(errors="replace"): text.decode(errors="replace") for name, text in found.items()
         }
-
-    def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
-        with closing(connection.cursor()) as cursor:
-            cursor.execute(query.replace("%s", "?"), list(arguments))
-            yield from cursor.fetchall()
-
-    return Held(execute, "held"), metadata
+    return Held(partial(_execute, connection), "held"), metadata
