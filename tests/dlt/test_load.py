@@ -64,11 +64,12 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
     forget(box)
     again = duck.load(box, by_tag=True, dimensions=("country",))
     assert {table: n for table, n in again.items() if table.startswith("clicks")} == {}
-    # Nothing has changed: a page of links and the one behind it, as 250 may be a cap, one page
-    # of tags, each tag, second answers for the latest links and the last days, and the
-    # batches of the days and of the present month.
+    # Nothing has changed. Each listing is a page, of links also the one behind it, as 130 may be a cap, and
+    # two second answers, the latest page. The days, and the present month of the dimension, are a request a
+    # batch; the days of the links with the most hits two second answers. Each tag is a request.
     batches = ceil(len({url.slashtag for url in box.truth.urls()}) / 100)
-    assert len(box.requests) <= 2 + 3 + 1 + len(box.truth.tags()) + 2 * batches
+    links, tags, days = 2 + 2, 1 + 2, batches + 2
+    assert len(box.requests) == links + tags + days + batches + len(box.truth.tags())
     assert {table: sorted(duck.rows(table)) for table in TABLES} == held
 
 

@@ -122,8 +122,7 @@ def held_at(pipeline: Any) -> Held:
 
     def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
         with pipeline.sql_client() as client, client.execute_query(query, *arguments) as cursor:
-            while rows := cursor.fetchmany(10_000):
-                yield from rows
+            yield from _rows(cursor)
 
     return Held(execute, client.make_qualified_table_name("clicks_daily"), client.escape_column_name)
 
@@ -136,13 +135,23 @@ def _execute_on_files(pipeline: Any, query: str, arguments: Sequence[str]) -> It
     """
     dataset, duckdb = import_module("pyarrow.dataset"), import_module("duckdb")
     with pipeline.destination_client() as client, closing(duckdb.connect()) as connection:
+        client.fs_client.invalidate_cache()  # a repair adds files
         if not (names := client.list_table_files("clicks_daily")):
             return
         files = dataset.dataset(names, filesystem=client.fs_client, format="parquet")
         connection.register("files", files.scanner(columns=_COLUMNS))
-        cursor = connection.execute(query.replace("%s", "?"), list(arguments))
-        while rows := cursor.fetchmany(10_000):
-            yield from rows
+        yield from _rows(connection.execute(query.replace("%s", "?"), list(arguments)))
+
+
+def _execute(connection: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Run a query in a DuckDB database, in any thread."""
+    with closing(connection.cursor()) as cursor:
+        yield from _rows(cursor.execute(query.replace("%s", "?"), list(arguments)))
+
+
+def _rows(cursor: Any) -> Iterator[Sequence[Any]]:
+    while rows := cursor.fetchmany(10_000):
+        yield from rows
 
 
 def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
@@ -177,10 +186,4 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
         metadata = {
             name.decode(errors="replace"): text.decode(errors="replace") for name, text in found.items()
         }
-
-    def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
-        with closing(connection.cursor()) as cursor:
-            cursor.execute(query.replace("%s", "?"), list(arguments))
-            yield from cursor.fetchall()
-
-    return Held(execute, "held"), metadata
+    return Held(partial(_execute, connection), "held"), metadata

@@ -177,8 +177,7 @@ class ClicksTable:
         self._today = self._first = held.through
         if self.dimensions:
             self._first += DAY
-        self._doubtful = set[str]()
-        self._held = None  # nothing is known of what is loaded
+        self._doubtful, self._held = set[str](), None  # nothing is known of what is loaded
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
         columns = [Column(name, _KINDS.get(name, "text")) for name in (*self.key, "clicks")]
@@ -235,10 +234,7 @@ class ClicksTable:
             self._after[key] = replace(self._after[key], hits=None)
 
     async def _check_busiest(self, session: AsyncSession) -> None:
-        """Compare the last days that are over with a second answer for the links with the most hits.
-
-        A backend that lags behind answers like any other: only another answer shows it.
-        """
+        """Compare the last days that are over with second answers for the links with the most hits."""
         oldest = session.metrics.oldest_answer
         # Of an answer that a cache kept, days were not over that are now.
         over = self._today if oldest is None else datetime.fromtimestamp(oldest, self._zone).date()
@@ -249,15 +245,18 @@ class ClicksTable:
         for batch in batches[:1] if source.counts_batches else ():
             loaded = sum((Counter(self._after[key].clicks) for key in batch.keys), Counter[date]())
             try:
-                stats = await source.ask(DateRange(*span), batch, self._zone, again=True)
+                # Twice: backends that answer in turn are both asked.
+                for _ in range(2):
+                    stats = await source.ask(DateRange(*span), batch, self._zone, again=True)
+                    if stats.reconciles and any(loaded[day] != n for day, n in stats.clicks.items()):
+                        text = "answers about the last days disagree, as of a backend that lags behind"
+                        break
+                else:
+                    return
             except SlashtagError as error:
                 if error.is_fatal:
                     raise
                 text = f"no second answer: {error}"
-            else:
-                if not stats.reconciles or all(loaded[day] == n for day, n in stats.clicks.items()):
-                    return
-                text = "two answers disagree about the last days, as those of a backend that lags behind"
             self._doubtful.update(batch.keys)
             self.monitor.note(self.name, text, batch.keys)
 

@@ -30,10 +30,12 @@ from ..tables import Column, Table, arrow_table
 from ._account import SAME, bind, confirm_account, held_record
 from ._incremental import ClicksTable
 from ._late import find_late
+from ._listings import with_latest
 from ._portal import in_own_thread, wait_for
 from ._records import Listed, Monitor, ReadListed, Reload, Series
 
 T = TypeVar("T")
+R = TypeVar("R", ShortUrl, Tag)
 log = logging.getLogger("slashtag")
 
 #: Dimensions of statistics of a range of days.
@@ -64,8 +66,6 @@ LOADS = Table(
 )
 #: Names of missing links that a row of `loads` has, at most.
 MOST_NAMES = 100
-#: Links that are listed a second time: a page.
-LATEST = 500
 
 
 class ShrunkListingError(ExportError):
@@ -219,7 +219,7 @@ class LoadSession:
         self._tags: Listed | None = None
         self._now: datetime | None = None
         self._reload: Reload | None = None
-        #: Whether two listings of links disagree.
+        #: Whether two listings of links or of tags disagree.
         self._listings_differ = False
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
@@ -257,7 +257,7 @@ class LoadSession:
 
             async def read(anew: bool) -> list[ShortUrl]:
                 listed = await session.urls.list(progress=progress, anew=anew).to_list()
-                listed = await self._with_latest(session, listed)
+                listed = await self._with_latest("links", session.urls, listed)
                 if self._new_key is not None:
                     confirm_account(self._state, self._new_key, listed, session.base_url)
                     self._new_key = None
@@ -277,36 +277,21 @@ class LoadSession:
             self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
         return self._links
 
-    async def _with_latest(self, session: AsyncSession, listed: list[ShortUrl]) -> list[ShortUrl]:
-        """Return a listing, and what the latest links of a second one, over another connection, add to it.
-
-        A backend that lags behind may lack them. If they are not the same links, all are listed again. What
-        any of the three has is kept; that they disagree is noted, unless only the first lacks links.
-        """
-        latest = await session.urls.list(orderby="-date", anew=True).to_list(limit=LATEST)
-        parts = await ask_until_sure(
-            "links",
-            lambda again: session.urls.list(anew=again).to_list(),
-            lambda found: not _have_latest(found, latest) and "they are not the latest of another listing",
-            first=listed,
-        )
-        if len(parts) > 1:
-            gone = {link.id for link in listed} - {link.id for link in parts[-1]}
-            if gone or not _have_latest(parts[-1], latest):
-                self._listings_differ = True
-                self.monitor.note("links", "listings disagree, as those of a backend that lags behind do")
-        found: dict[int, ShortUrl] = {}
-        for link in chain(*reversed([latest, *parts])):
-            if link.id not in found or (link.hits or 0) > (found[link.id].hits or 0):
-                found[link.id] = link
-        return [*found.values()]
+    async def _with_latest(self, name: str, resource: Any, listed: list[R]) -> list[R]:
+        """Return a listing with what second answers add; note if they disagree."""
+        found, disagree = await with_latest(resource, listed)
+        if disagree:
+            self._listings_differ = True
+            self.monitor.note(name, "listings disagree, as those of a backend that lags behind do")
+        return found
 
     async def list_tags(self, session: AsyncSession) -> Listed:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
 
             async def read(anew: bool) -> list[Tag]:
-                return await session.tags.list(anew=anew).to_list()
+                listed = await session.tags.list(anew=anew).to_list()
+                return await self._with_latest("tags", session.tags, listed)
 
             if self._new_key is not None:
                 await self.list_links(session)  # which tell whose account it is
@@ -392,16 +377,6 @@ class LoadSession:
                     )
                 self._now = min(self._now, served)
         return self._now
-
-
-def _have_latest(links: list[ShortUrl], latest: list[ShortUrl]) -> bool:
-    """Return whether a listing has the latest links, and no later ones."""
-    begin = None
-    if len(latest) >= LATEST:
-        begin = min((link.created_at for link in latest if link.created_at), default=None)
-    later = {link.id for link in links if begin is None or (link.created_at and link.created_at > begin)}
-    ids = {link.id for link in latest}
-    return later <= ids <= {link.id for link in links}
 
 
 def number_of_loads(state: Mapping[str, Any]) -> int:
