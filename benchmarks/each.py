@@ -37,7 +37,7 @@ from slashtag._core.contradictions import PeriodAnswer, RangeAnswer
 from slashtag._core.windows import windows
 from slashtag._fanout import Tasks
 from slashtag._resources.stats import Stats
-from slashtag._resources.stats_fetcher import ServiceTraits
+from slashtag._sending.health import ServiceHealth
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.store import Store
 
@@ -56,6 +56,7 @@ class Service:
 
     journal = None
     metrics = SimpleNamespace(inconsistent=0)
+    health: ServiceHealth
 
     def __init__(self, log: Log) -> None:
         self.log = {key: sorted(clicks) for key, clicks in log.items()}
@@ -73,7 +74,7 @@ class Service:
 
     async def send(self, call: Call[Any], /) -> Any:
         self.requests += 1
-        self.confirmations += call.freshness == "new connection"
+        self.confirmations += call.freshness.another_connection
         await asyncio.sleep(0)
         began = process_time()
         if call.path == AllTime._path:
@@ -150,13 +151,13 @@ def zipf(links: int, clicks: int, labels: Sequence[tuple[str, ...]], exponent: f
 
 def stats_of(service: Service) -> Stats:
     """Return the statistics of a session with this service."""
+    service.health = ServiceHealth(asyncio.sleep)
     return Stats(
         cast("Any", service),
         Tasks(),
         workers=32,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        traits=ServiceTraits(),
     )
 
 

@@ -401,7 +401,7 @@ async def job(service: Service, session: AsyncSession, truth: Account, past: Acc
         of_result = {"": [f"k{n}" for n in range(LINKS)] if kind == "listed" else keys}
         if failures and chance.random() < 0.5:
             again: list[Failure] = []
-            results[""] += await stats.retry(failures, on_error=again.append)
+            results[""] = await stats.retry(results[""], failures, on_error=again.append)
             failures[:] = again
     is_true = all(
         lies_between(

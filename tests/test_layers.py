@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ SRC = ROOT / "src" / "slashtag"
 
 # A unit is a file or folder of the package. It may import itself and what stands in a line above its own.
 LEVELS = [
-    {"_errors", "_version"},
+    {"_errors", "_version", "_wording"},
     {"_files", "_arrow"},
+    {"_atomic_file"},
     {"_records"},
     {"_summed_statistics"},
     {"_clicks_table"},
@@ -40,6 +42,7 @@ LEVELS = [
     {"__init__"},
     {"tables"},
     {"_shared_slashtags"},
+    {"_by_tag"},
     {"export", "pytest_plugin"},
     {"bulk_update", "report", "dask", "dlt"},
     {"cli"},
@@ -49,7 +52,17 @@ LEVEL_OF = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 UNITS = {*LEVEL_OF, "sandbox"}
 SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
 # Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
-SATELLITES = {"_shared_slashtags", "bulk_update", "cli", "dask", "dlt", "export", "report", "tables"}
+SATELLITES = {
+    "_by_tag",
+    "_shared_slashtags",
+    "bulk_update",
+    "cli",
+    "dask",
+    "dlt",
+    "export",
+    "report",
+    "tables",
+}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
 HEAVY |= {"pydantic_core"}
 IMPURE = {
@@ -162,6 +175,17 @@ def imports_of_ours_are_relative(file: File) -> Iterator[str]:
             yield f"line {found.line}: {found.name} is not imported relatively"
 
 
+def commands_need_only_their_extra(file: File) -> Iterator[str]:
+    for found in file.imports if file.unit == "cli" else ():
+        # What another extra brings, as dlt brings click, may be missing.
+        if (
+            found.root
+            and found.root not in sys.stdlib_module_names
+            and found.root not in with_the_extra_cli()
+        ):
+            yield f"line {found.line}: {found.root} does not come with the extra cli"
+
+
 def core_is_pure(file: File) -> Iterator[str]:
     if file.unit != "_core":
         return
@@ -207,10 +231,31 @@ RULES: list[Rule] = [
     imports_point_down,
     satellites_import_declared_names,
     imports_of_ours_are_relative,
+    commands_need_only_their_extra,
     core_is_pure,
     functions_import_only_heavy_extras,
     files_are_short,
 ]
+
+
+@cache
+def with_the_extra_cli() -> set[str]:
+    """The modules of the distributions that are installed with the package and its extra `cli`."""
+    found, wanted = set[str](), {"slashtag"}
+    while wanted:
+        name = wanted.pop()
+        found.add(name)
+        try:
+            requirements = requires(name) or []
+        except PackageNotFoundError:  # one for another system or Python
+            requirements = []
+        for requirement in requirements:
+            needed, _, marker = requirement.partition(";")
+            if "extra" not in marker or (name, "cli" in marker) == ("slashtag", True):
+                wanted.add(re.split(r"[^\w.-]", needed, maxsplit=1)[0].lower())
+        wanted -= found
+    brought_by = packages_distributions()
+    return {root for root, names in brought_by.items() if found & {name.lower() for name in names}}
 
 
 @cache

@@ -127,7 +127,7 @@ class Clicks:
     async def total(self, keys: Keys, on_error: OnError[RangeStats]) -> RangeStats:
         query = DateRange.last(30)
         stats = await self.session.stats.collect(query, keys=keys, timezone=self.zone, on_error=on_error)
-        return stats + await self.session.stats.retry(self.failures)
+        return await self.session.stats.retry(stats, self.failures)
 
     def each(self, stats: Stats, keys: Keys, progress: Progress) -> Results[tuple[str, PeriodStats]]:
         return stats.collect_each(Year(2024), keys=keys, progress=progress)

@@ -1,5 +1,7 @@
 """Clicks of many slashtags or tags as one table."""
 
+from __future__ import annotations
+
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -7,7 +9,8 @@ from itertools import chain
 from typing import Any
 
 from ._arrow import Kind, arrow_columns, incomplete
-from ._summed_statistics import DATED, PeriodStats, RangeStats, Statistics, many
+from ._summed_statistics import DATED, PeriodStats, RangeStats, Statistics
+from ._wording import many
 
 _KINDS: dict[str, Kind] = {"date": "date", "month": "date", "clicks": "int"}
 
@@ -44,6 +47,9 @@ class ClicksTable:
         self._parts.append((key, labels, counts))
         if not is_whole:
             self.incomplete.append(key)
+
+    def _begin_with(self, partial: ClicksTable) -> None:
+        self._parts, self.incomplete = [*partial._parts], [*partial.incomplete]
 
     def _finish(self, missing: int) -> None:
         self.missing = missing

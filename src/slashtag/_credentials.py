@@ -7,6 +7,7 @@ objects below are made first, then checked.
 import os
 import re
 from base64 import b64encode
+from hashlib import pbkdf2_hmac
 from ipaddress import ip_address
 from unicodedata import category
 
@@ -26,6 +27,18 @@ def strip_invisible(text: str) -> str:
     while start < end and _is_invisible(text[end - 1]):
         end -= 1
     return text[start:end]
+
+
+def account_hash(apikey: str, salt: str, base_url: str = "", length: int = 32) -> bytes:
+    """Return bytes by which a file recognises an account, or one at an address, different for each salt.
+
+    They are slow to compute, 2 ms, so that the apikey cannot be guessed from them. The apisecret has no part
+    in them: it may be replaced without changing the account.
+    """
+    # In no variable, which a traceback may show.
+    return pbkdf2_hmac(
+        "sha256", (f"{base_url}\0{apikey}" if base_url else apikey).encode(), salt.encode(), 5_000, length
+    )
 
 
 def _is_invisible(character: str) -> bool:

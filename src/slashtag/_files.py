@@ -1,19 +1,23 @@
-"""Blocking functions in a thread, locks between processes, durable names, paths that are no paths."""
+"""Blocking functions in a thread, locks, durable names and folders of files, paths that are no paths."""
 
 import asyncio
 import errno
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
 from ._errors import InvalidRequestError
+
+if sys.platform != "win32":
+    import pwd
 
 T = TypeVar("T")
 
@@ -95,6 +99,33 @@ def lock_file(handle: int) -> bool:
         why = f"its file system has no locks ({error.strerror}); choose a folder on another"
         raise OSError(error.errno, why) from None
     return True
+
+
+def user_folder(kind: Literal["config", "state"]) -> Path | None:
+    """Return the folder of our files of a kind, None if there is none for this user.
+
+    On Linux it is in XDG_CONFIG_HOME or XDG_STATE_HOME, or in .config or .local/state of the home directory
+    if that is not set, empty or relative (XDG Base Directory Specification). A home directory that does not
+    exist is not made.
+    """
+    is_config = kind == "config"
+    if sys.platform == "win32":
+        found = os.environ.get("APPDATA" if is_config else "LOCALAPPDATA") or os.path.expanduser("~")
+        return Path(found, "slashtag") if os.path.isabs(found) else None
+    if sys.platform == "darwin" and is_config:
+        folder = Path(os.path.expanduser("~/Library/Application Support"), "slashtag")
+        return folder if folder.is_absolute() else None
+    if os.path.isabs(given := os.environ.get("XDG_CONFIG_HOME" if is_config else "XDG_STATE_HOME", "")):
+        return Path(given, "slashtag")
+    home = os.environ.get("HOME", "")
+    if not os.path.isabs(home):
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return None
+    if not (os.path.isabs(home) and os.path.isdir(home)):
+        return None
+    return Path(home, ".config" if is_config else ".local/state", "slashtag")
 
 
 def sync_folder(folder: Path) -> None:

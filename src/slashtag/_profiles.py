@@ -7,7 +7,6 @@ variable when it raises.
 import os
 import re
 import stat
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ import msgspec
 
 from ._credentials import Credentials, parse_base_url, strip_invisible
 from ._errors import ConfigurationError
-
-if sys.platform != "win32":
-    import pwd
+from ._files import user_folder
 
 #: Version of the format of a login's file. Files of version 1 may lack it.
 VERSION = 1
@@ -69,7 +66,7 @@ def find_saved(
     profile = profile or os.environ.get("SLASHTAG_PROFILE") or None
     if profile is None:
         is_in_environment = any(strip_invisible(os.environ.get(name, "")) for name in VARIABLES)
-        if is_in_environment or _folder() is None:
+        if is_in_environment or user_folder("config") is None:
             return None
         base_url = base_url or os.environ.get("SLASHTAG_BASE_URL")
     saved = read_login(profile)
@@ -88,29 +85,6 @@ def _is_same_service(one: str, other: str) -> bool:
     return parse_base_url(one, allow_http=True) == parse_base_url(other, allow_http=True)
 
 
-def _folder() -> Path | None:
-    """Return the folder of the files, None if there is none for this user.
-
-    On Linux it is in XDG_CONFIG_HOME, or in .config of the home directory if that is not set, empty or
-    relative (XDG Base Directory Specification). A home directory that does not exist is not made.
-    """
-    if sys.platform == "win32":
-        folder = Path(os.environ.get("APPDATA") or os.path.expanduser("~"), "slashtag")
-        return folder if folder.is_absolute() else None
-    if sys.platform == "darwin":
-        folder = Path(os.path.expanduser("~/Library/Application Support"), "slashtag")
-        return folder if folder.is_absolute() else None
-    if os.path.isabs(config := os.environ.get("XDG_CONFIG_HOME", "")):
-        return Path(config, "slashtag")
-    home = os.environ.get("HOME", "")
-    if not os.path.isabs(home):
-        try:
-            home = pwd.getpwuid(os.getuid()).pw_dir
-        except KeyError:
-            return None
-    return Path(home, ".config", "slashtag") if os.path.isabs(home) and os.path.isdir(home) else None
-
-
 def login_path(profile: str | None = None) -> Path:
     """Return the path of the file of a profile.
 
@@ -119,7 +93,7 @@ def login_path(profile: str | None = None) -> Path:
     if profile and not (isinstance(profile, str) and _NAME.fullmatch(profile)):
         raise ConfigurationError("a profile is named by up to 40 letters, digits, - and _")
     name = f"credentials-{profile}.json" if profile else "credentials.json"
-    folder = _folder()
+    folder = user_folder("config")
     if folder is None:
         raise ConfigurationError(
             "there is no folder for saved credentials: set HOME to a directory that exists, or "

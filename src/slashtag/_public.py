@@ -2,7 +2,7 @@
 
 from ._clicks_table import ClicksTable as ClicksTable
 from ._core.batches import Keys as Keys
-from ._core.call import Progress as Progress
+from ._core.checks import Progress as Progress
 from ._core.paging import OrderBy as OrderBy
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo
@@ -42,8 +42,8 @@ from ._records import RedirectCode as RedirectCode
 from ._records import ShortUrl as ShortUrl
 from ._records import Tag as Tag
 from ._records import to_builtins as to_builtins
-from ._resources.collect import Failure as Failure
-from ._resources.collect import OnError as OnError
+from ._resources.failures import Failure as Failure
+from ._resources.failures import OnError as OnError
 from ._resources.listing import Listing as Listing
 from ._resources.listing import PageStream as PageStream
 from ._resources.stats import Stats as Stats

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
@@ -17,23 +18,31 @@ import aiohttp
 import msgspec
 
 from ._core.any_endpoint import Params, any_call, returns_problem
-from ._core.batches import MAX_TARGET_BYTES, OTHER_PARAMETERS_BYTES
-from ._core.call import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
+from ._core.batches import OTHER_PARAMETERS_BYTES
+from ._core.checks import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
+from ._core.limits import MAX_TARGET_BYTES
 from ._core.response import is_ok
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
 from ._core.windows import RangeEnd
-from ._credentials import Credentials, Proxy, parse_base_url
-from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError, UnexpectedResponseError
+from ._credentials import Credentials, Proxy, account_hash, parse_base_url
+from ._errors import (
+    ConfigurationError,
+    InvalidRequestError,
+    SessionClosedError,
+    SlashtagError,
+    TransportError,
+    UnexpectedResponseError,
+)
 from ._fanout import Tasks
 from ._files import check_local_path, in_thread
 from ._profiles import find_saved
-from ._resources.service_traits import ServiceTraits
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._sending import learned_rate
-from ._sending.admission import Admission, RetryBudget
+from ._sending.admission import Admission
+from ._sending.health import ServiceHealth
 from ._sending.metrics import Metrics
 from ._sending.sender import Sender
 from ._sending.transport import Transport
@@ -56,6 +65,9 @@ _OPTIONS: dict[str, Rule] = {
 }
 
 T = TypeVar("T")
+
+#: Attempts of a request that its caller can do without.
+OPTIONAL_ATTEMPTS = 3
 
 log = logging.getLogger("slashtag")
 
@@ -149,14 +161,13 @@ class AsyncSession:
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
         admission = Admission(Throttle(self._concurrency, rate, log.info))
         metrics = Metrics(admission)
-        self._traits = ServiceTraits()
         self._use(
             Sender(
                 self._transport,
                 admission,
                 metrics,
                 self._journal,
-                RetryBudget(admission),
+                ServiceHealth(admission.sleep_until),
                 timeout=timeout,
                 retry=retry or RetryPolicy(),
                 max_response_bytes=max_response_bytes,
@@ -174,7 +185,6 @@ class AsyncSession:
             workers=self._concurrency,
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
-            traits=self._traits,
         )
 
     @property
@@ -290,6 +300,43 @@ class AsyncSession:
                 steps.push_async_callback(self._keep_rate)
             steps.callback(self._sender.admission.close)
             steps.push_async_callback(self._tasks.aclose)
+
+    # -- for cli, export, report, dlt and bulk_update; these methods may change without notice
+
+    def _account_key(self, salt: str) -> bytes:
+        """Return 64 bytes that tell the account and base URL, see `account_hash`."""
+        return account_hash(self._transport.credentials.apikey, salt, self.base_url, 64)
+
+    def _with_learned_rate(self) -> Self:
+        """Begin at the rate that the last run of the account learnt, and keep what this one learns."""
+        self._keeps_rate = self._sender.admission.throttle.learned_rate is None
+        return self
+
+    def _as_one_operation(self) -> Self:
+        """Return a view of the session whose requests are one operation, in turn with those of others."""
+        view = self.with_options()
+        view._use(view._sender.of_operation())
+        return view
+
+    async def _optional(self, what: str, request: Callable[[AsyncSession], Awaitable[T]]) -> T | None:
+        """Return what a request gives that the caller can do without; None, with a warning, if it fails.
+
+        `request` is called with a view of the session that makes few attempts, and with the session itself
+        where the service is not reached. Raises errors that all requests would have.
+        """
+        policy = self._sender.retry
+        few = msgspec.structs.replace(policy, max_attempts=min(policy.max_attempts, OPTIONAL_ATTEMPTS))
+        try:
+            return await request(self.with_options(retry=few))
+        except SlashtagError as error:
+            if error.is_fatal:
+                raise
+            if not (isinstance(error, TransportError) and error.unsent):
+                log.warning("%s: left out, as the request failed: %s", what, error)
+                return None
+        return await request(self)
+
+    # -- the rate that is kept
 
     @property
     def _account(self) -> tuple[str, str]:

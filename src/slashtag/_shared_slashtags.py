@@ -20,7 +20,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from datetime import tzinfo
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from . import (
     AsyncSession,
@@ -30,16 +30,11 @@ from . import (
     Keys,
     OnError,
     Progress,
-    Query,
     RangeStats,
     ShortUrl,
-    Statistics,
 )
-from ._internal import check_slashtag, did_you_mean, list_anew
+from ._internal import check_slashtag, did_you_mean, stop_replaying_pages
 
-S = TypeVar("S", bound=Statistics)
-#: Label of the clicks of links without a tag.
-NO_TAG = "no tag"
 log = logging.getLogger("slashtag")
 
 
@@ -99,7 +94,7 @@ class Links:
         links = cls()
         if (keys is not None and tags is not None) or any(isinstance(of, str | bytes) for of in (keys, tags)):
             raise TypeError("pass keys=[...] or tags=[...], not both")
-        list_anew(session)
+        stop_replaying_pages(session)
         if keys is not None:
             for key in [key async for key in keys] if isinstance(keys, AsyncIterable) else keys:
                 if isinstance(key, ShortUrl):
@@ -306,88 +301,6 @@ def _capped(stats: RangeStats, by: RangeStats) -> RangeStats:
         days_complete=stats.days_complete,
         **maps,
     )
-
-
-async def links_of_tags(
-    session: AsyncSession, wanted: Iterable[str], progress: Progress | None = None
-) -> dict[str, list[ShortUrl]]:
-    """Return the links of each tag by its name, as the account has them now.
-
-    Names that no tag has are among them, without links. See docs/service.md, List short URLs; List tags.
-    """
-    list_anew(session)
-    names = await names_of_tags(session)
-    found: dict[str, list[ShortUrl]] = {name: [] for name in wanted}
-    async with session.urls.list(progress=progress) as urls:
-        async for url in urls:
-            name = names.get(url.tag_id) if url.tag_id is not None else None
-            if name in found:
-                found[name].append(url)
-    return found
-
-
-class ByTag:
-    """Links of all tags and without one, whose clicks add up to those of the account; or some tags.
-
-    The service has no selector for links without a tag. Their slashtags are requested, and of those that
-    links with a tag have too ("mixed") they have what all tags leave of the total.
-    """
-
-    def __init__(self, names: Iterable[str], links: Links | None = None, unnamed: int = 0) -> None:
-        self._names = list(dict.fromkeys(names))
-        self.links = Links() if links is None else links
-        #: Tags whose name cannot be read, and so cannot be requested.
-        self.unnamed = unnamed
-        #: The label of the links without a tag, None where tags are selected.
-        self.no_tag = None if links is None else NO_TAG
-        while self.no_tag in self._names:
-            self.no_tag = f"({self.no_tag})"
-
-    @classmethod
-    async def read(
-        cls, session: AsyncSession, tags: Iterable[str] | None = None, progress: Progress | None = None
-    ) -> Self:
-        """List all tags and links; raises InvalidRequestError where one of the tags given does not exist."""
-        if tags is not None:
-            tags = list(tags)
-            await names_of_tags(session, tags)
-            return cls(tags)
-        names, unnamed = await read_names_of_tags(session)
-        return cls(names.values(), await Links.read(session, progress=progress), unnamed)
-
-    async def count(
-        self,
-        session: AsyncSession,
-        query: Query[S],
-        *,
-        timezone: str | tzinfo | None = None,
-        progress: Progress | None = None,
-    ) -> tuple[S, dict[str, int], int]:
-        """Return the sum, the clicks of each tag, the most first, then of none, and what these are too many.
-
-        That is 0 but where links have several tags, so that rows overlap; where links cannot be requested,
-        whose tags can be; negative where a tag is not listed or its name cannot be read. `progress` is called
-        with (tags counted, total). Raises what `collect` raises (Statistics: common selector).
-        """
-        apart: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-        for slashtag, links in self.links.by_slashtag.items():
-            is_tagged = {link.tag_id is not None for link in links}
-            apart[None if len(is_tagged) > 1 else is_tagged.pop()].append(slashtag)
-        # Tags last, as clicks may arrive meanwhile.
-        tagged, untagged, mixed = [
-            await session.stats.collect(query, keys=self.links.keys_of(keys), timezone=timezone)
-            for keys in apart.values()
-        ]
-        each = session.stats.collect_each(query, tags=self._names, timezone=timezone, progress=progress)
-        by_tag = await each.to_dict()
-        clicks = {name: stats.total for name, stats in by_tag.items()}
-        clicks = dict(sorted(clicks.items(), key=lambda item: (-item[1], item[0])))
-        if self.no_tag is None:
-            return tagged.merge(by_tag.values()), clicks, 0
-        total = tagged + untagged + mixed
-        left = total.total - sum(clicks.values())
-        clicks[self.no_tag] = min(max(left, untagged.total), untagged.total + mixed.total)
-        return total, clicks, clicks[self.no_tag] - left
 
 
 async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> dict[int, str]:

@@ -10,6 +10,7 @@ from msgspec.structs import asdict, force_setattr
 
 from ._arrow import Kind, arrow_columns, incomplete
 from ._records import Record
+from ._wording import many
 
 K = TypeVar("K")
 S = TypeVar("S", bound="Statistics")
@@ -42,11 +43,6 @@ def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     return counts.copy() if all(counts.values()) else {label: n for label, n in counts.items() if n}
 
 
-def many(n: int, one: str, more: str | None = None) -> str:
-    """Return a count with its noun; `more` is the plural if it is not formed with s."""
-    return f"{n:,} {one if n == 1 else more or f'{one}s'}"
-
-
 def days(first: date, last: date) -> Iterator[date]:
     """Return every date from `first` to `last`, both included."""
     return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
@@ -55,9 +51,9 @@ def days(first: date, last: date) -> Iterator[date]:
 class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows.
 
-    `missing` is the number of requests whose clicks are not counted, because they failed; it is negative in
-    a result of `retry`, so that the sum with the partial result has none. `reconciles` is False if an answer
-    contradicted itself, also when requested once more. `complete` follows from the other members: nothing
+    `missing` is the number of requests whose clicks are not counted, because they failed, and of slashtags
+    that cannot be requested. `reconciles` is False if an answer contradicted itself, also when requested once
+    more. `complete` follows from the other members: nothing
     that was asked for is missing, and answers reconcile. Whether a dimension has all clicks is told by
     `incomplete_dimensions`.
     """
@@ -73,7 +69,7 @@ class Statistics(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         has_days = getattr(self, "days_complete", True)
-        force_setattr(self, "complete", self.missing <= 0 and self.reconciles and has_days)
+        force_setattr(self, "complete", not self.missing and self.reconciles and has_days)
 
     @property
     def incomplete_dimensions(self) -> tuple[str, ...]:
@@ -125,7 +121,7 @@ class Statistics(Record, frozen=True, kw_only=True):
                 pairs.sort(key=lambda pair: (pair[0] == OTHER, -pair[1]))
             for label, clicks in pairs:
                 yield StatsRow(dimension, str(label), clicks)
-        if self.missing > 0:
+        if self.missing:
             yield StatsRow("missing", many(self.missing, "request"), 0)
 
     def to_arrow(self, *, partial: bool = False) -> Any:
@@ -302,7 +298,7 @@ class RunningSum(Generic[S]):
         self._with_clicks += part.total > 0
 
     def add_missing(self, requests: int) -> None:
-        """Count requests whose answers are missing."""
+        """Count requests whose answers are missing; a negative number for those that are there after all."""
         self._numbers["missing"] += requests
 
     def result(self) -> S:

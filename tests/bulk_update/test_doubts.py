@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AsyncSession
-from slashtag.bulk_update import BulkUpdate
+from slashtag.bulk_update import BulkUpdate, ChangesError
 from slashtag.bulk_update._doubts import typos
 from slashtag.sandbox import Sandbox
 
@@ -103,6 +103,27 @@ async def test_characters_that_no_browser_sends_are_doubtful(
     path.write_text(json.dumps({"slashtag": "odd", "destination": destination}))
     preview = await BulkUpdate(session, path).preview()
     assert [doubt.line for doubt in preview.doubts] == ([2] if destination in DOUBTFUL else [])
+
+
+@pytest.mark.parametrize("is_listing", [False, True])
+async def test_errors_and_doubts_are_found_in_one_run(
+    session: AsyncSession, box: Sandbox, tmp_path: Path, is_listing: bool
+) -> None:
+    """Errors of the file alone, and of an edited listing, which needs the links."""
+    rows = []
+    for n, (code, destination) in enumerate([("", DOUBTFUL[0]), ("abc", FINE[0]), ("999999", FINE[1])]):
+        link = box.add_url(f"k{n}")
+        rows.append((f"{link},k{n}," if is_listing else f"k{n},") + f'"{destination}",{code}')
+    path = tmp_path / "changes.csv"
+    created = ",created_at" if is_listing else ""
+    header = f"{'id,' * is_listing}slashtag,destination,redirect_code{created}"
+    path.write_text("\n".join([header, *(row + "," * is_listing for row in rows)]))
+    for confirm in (False, True):
+        with pytest.raises(ChangesError) as caught:
+            await BulkUpdate(session, path, confirm=confirm).preview()
+        assert [problem.line for problem in caught.value.problems] == [3, 4]
+        assert [doubt.line for doubt in caught.value.doubts] == ([] if confirm else [2])
+    assert all(arrival.method == "GET" for arrival in box.requests)
 
 
 REFORMATTED = [

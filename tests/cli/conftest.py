@@ -182,7 +182,7 @@ def one_more_link(box: Sandbox, slashtag: str, **members: Any) -> Iterator[int]:
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry without backoff, so that a service that is down is noticed sooner."""
-    for module in ("_sending.sender", "_sending.admission"):
+    for module in ("_sending.sender", "_sending.health"):
         monkeypatch.setattr(f"slashtag.{module}.backoff", lambda *_, **__: 0.001)
 
 

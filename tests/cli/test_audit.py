@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -36,15 +37,19 @@ def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: 
             f"SELECT slashtag, date FROM {table} WHERE clicks = 1 ORDER BY 1, 2"
         ).fetchall()[0]
         file.execute(f"UPDATE {table} SET clicks = 3 WHERE slashtag = ? AND date = ?", [name, day])
-    found = cli("audit", "clicks.duckdb")
+    found = cli("audit", "clicks.duckdb", "--summary", "run.json")
     (row,) = objects(found.out)
     assert found.code == 3
     assert (row["slashtag"], row["date"], row["held"], row["counted"]) == (name, str(day), 3, 1)
+    said = json.loads(Path("run.json").read_text("utf-8"))
+    assert (said["exit_code"], said["differences"], said["repaired"], said["not_proved"]) == (3, 1, 0, 0)
     repaired = cli("audit", "clicks.duckdb", "--repair")
     assert (repaired.code, repaired.out) == (0, "")
     assert cli("audit", "clicks.duckdb", "--by-day").code == 0
     again = cli("sync", "clicks.duckdb", *SINCE, "--reload", "2025-10-01", "2025-10-03")
     assert again.code == 0
+    for days in (("2025-08-01", "2025-08-31"), ("2100-01-01", "2100-01-02")):
+        assert cli("sync", "clicks.duckdb", *SINCE, "--reload", *days).code == 2
     assert f"{3 * len({url.slashtag for url in box.truth.urls()}):,} clicks_daily" in again.err
 
 

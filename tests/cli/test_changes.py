@@ -11,7 +11,7 @@ import pytest
 from slashtag._internal import FileLock
 from slashtag.sandbox import Fault, Sandbox
 
-from .conftest import APIKEY, APISECRET, Cli, Write, answer, failing, objects, puts, told
+from .conftest import Cli, Write, answer, failing, objects, puts, told
 
 
 def test_each_member_is_changed_and_empty_cells_are_left_out(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -162,24 +162,16 @@ def test_keep_sends_what_the_listing_tells(cli: Cli, own: Sandbox, write: Write)
         ),
     ],
 )
-@pytest.mark.parametrize("dry", ["--dry-run", "--keep"])
 def test_a_file_with_errors_is_refused_before_any_row_is_sent(
-    cli: Cli, own: Sandbox, tmp_path: Path, text: str, errors: list[str], dry: str
+    cli: Cli, own: Sandbox, tmp_path: Path, text: str, errors: list[str]
 ) -> None:
     path = tmp_path / "changes.csv"
     path.write_text(text)
-    ran = cli("urls", "update", "--from", str(path), dry)
+    ran = cli("urls", "update", "--from", str(path))
     *lines, _summary = ran.err.splitlines()
     assert (ran.code, len(lines)) == (1, len(errors))
     assert all(map(str.startswith, lines, [f"error: {error}" for error in errors]))
     assert puts(own) == []
-
-
-def test_links_of_other_domains_may_have_the_same_slashtag(cli: Cli, own: Sandbox, write: Write) -> None:
-    link = own.add_url("spring", domain_id=1)
-    path = write({"id": link, "new_slashtag": "a1"}, {"slashtag": "a2", "new_slashtag": "a3", "domain_id": 2})
-    assert cli("urls", "update", "--from", str(path)).code == 0
-    assert sorted(url.domain_id for url in own.truth.urls() if url.slashtag in ("a1", "a3")) == [0, 0, 1, 2]
 
 
 def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Write) -> None:
@@ -207,39 +199,7 @@ def test_what_failed_is_told_and_tried_again(cli: Cli, own: Sandbox, write: Writ
     assert len(puts(own)) == 3
 
 
-A, B = "https://a.example/", "https://b.example/"
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("more", [(), ("--keep",)])
-def test_a_link_that_was_earlier_hits_is_changed_back(
-    cli: Cli, own: Sandbox, write: Write, more: tuple[str, ...]
-) -> None:
-    other = {"slashtag": "a2", "destination": A}
-    for n, destination in enumerate((A, B, A, B), 1):
-        path = write({"slashtag": "a1", "destination": destination}, other)
-        assert cli("urls", "update", "--from", str(path), *more).code == 0
-        assert {url.slashtag: url.destination for url in own.truth.urls()}["a1"] == destination
-        assert cli("urls", "update", "--from", str(path)).code == 0
-        assert len(puts(own)) == n + 1
-
-
-def test_a_replaced_apisecret_repeats_nothing_and_another_apikey_is_refused(
-    cli: Cli, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(*({"id": 1_000_001 + n, "password": "hush"} for n in range(10)))
-    port, command = 0, ("urls", "update", "--from", str(path))
-    for apikey, apisecret in ((APIKEY, APISECRET), (APIKEY, "another-secret-1"), ("k" * 20, APISECRET)):
-        monkeypatch.setenv("SLASHTAG_APIKEY", apikey)
-        monkeypatch.setenv("SLASHTAG_APISECRET", apisecret)
-        store = tmp_path / "account"
-        with Sandbox(urls=10, clicks=0, store=store, port=port, apikey=apikey, apisecret=apisecret) as box:
-            port = box.port
-            monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
-            ran = cli(*command)
-            assert len(puts(box)) == (10 if (apikey, apisecret) == (APIKEY, APISECRET) else 0)
-            assert ran.code == (0 if apikey == APIKEY else 1)
-    assert "another service or apikey; give another file" in ran.error
+A = "https://a.example/"
 
 
 def test_results_that_cannot_be_written_are_told_before_anything_is_sent(
@@ -315,14 +275,3 @@ def test_on_a_terminal_what_is_doubtful_is_asked_about(
     assert cli("urls", "update", "--from", str(path)).code == code
     assert cli("urls", "update", "a2", "--destination", "htps://shop.example/").code == 2 * code
     assert len(puts(own)) == (0 if code else 2)
-
-
-def test_a_slashtag_that_another_link_has_is_an_error_with_its_line(
-    cli: Cli, own: Sandbox, write: Write
-) -> None:
-    path = write({"slashtag": "a1", "destination": A}, {"slashtag": "a2", "new_slashtag": "a3"})
-    for more in ((), ("--dry-run",)):
-        ran = cli("urls", "update", "--from", str(path), *more)
-        assert (ran.code, ran.out) == (1, "")
-        assert ran.err.startswith("error: line 3: ")
-    assert puts(own) == []

@@ -47,31 +47,6 @@ def changed(box: Sandbox, key: str) -> bool:
     return is_protected and links[key].destination == f"https://shop.example.com/{key[1:]}"
 
 
-def test_what_was_done_without_an_answer_is_found_and_nothing_is_sent_again(
-    cli: Cli, own: Sandbox, write: Write
-) -> None:
-    own.faults = [LOST]
-    path = write(*ROWS)
-    ran = cli("urls", "update", "--from", str(path), "--concurrency", "1")
-    unknown = {row["slashtag"] for row in objects(ran.out)}
-    assert (ran.code, len(unknown)) == (3, 12)
-    assert {row["status"] for row in objects(ran.out)} == {"unknown"}
-    assert keys(path, "unknown") == unknown
-    assert keys(path, "done") == KEYS - unknown
-    own.faults = []
-    assert unknown & PROTECTED
-    shown = cli("urls", "update", "--from", str(path), "--dry-run")
-    assert (shown.code, {row["slashtag"] for row in objects(shown.out)}) == (3, unknown & PROTECTED)
-    for more in ((), ("--keep",)):
-        again = cli("urls", "update", "--from", str(path), *more)
-        assert again.code == 3
-        assert {row["slashtag"] for row in objects(again.out)} == unknown & PROTECTED == keys(path, "unknown")
-    assert sent(own) == dict.fromkeys(KEYS, 1)
-    last = cli("urls", "update", "--from", str(path), "--repeat-lost")
-    assert (last.code, keys(path, "unknown")) == (0, set())
-    assert {key for key, times in sent(own).items() if times > 1} == unknown & PROTECTED
-
-
 def test_what_was_not_done_stays_unknown_until_it_is_to_be_repeated(
     cli: Cli, own: Sandbox, write: Write
 ) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from openpyxl import load_workbook
 
 from slashtag import AsyncSession, DateRange
-from slashtag._shared_slashtags import NO_TAG, ByTag
+from slashtag._by_tag import NO_TAG, ByTag
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, Serve, objects

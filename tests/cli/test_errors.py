@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
-import traceback
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from slashtag.cli.stderr import Lines
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import forget
 
-from .conftest import APIKEY, APISECRET, Cli
+from .conftest import Cli, objects
 
 RANGE = ("stats", "range", "2024-01-01", "2024-03-31")
 
@@ -127,20 +128,25 @@ def test_what_the_system_refuses_is_one_line(cli: Cli, box: Sandbox) -> None:
     assert ran.error.endswith("choose another with --port")
 
 
-def test_a_bug_shows_a_traceback_without_credentials(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_bug_shows_a_traceback_without_credentials_and_has_a_summary(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("slashtag._resources.listing.Resource.list", fail)
-    with pytest.raises(RuntimeError) as caught:
-        cli("urls", "list")
-    sys.excepthook(RuntimeError, caught.value, caught.tb)
-    shown = capsys.readouterr().err + "".join(traceback.format_exception(caught.value))
-    assert "a bug" in shown
-    assert APIKEY not in shown
-    assert APISECRET not in shown
+    file = tmp_path / "run.json"
+    # `cli` looks for credentials in what is printed.
+    ran = cli("urls", "list", "--summary", str(file))
+    assert ran.code == 1
+    assert ran.err.startswith("Traceback")
+    assert "RuntimeError: a bug" in ran.err
+    found = json.loads(file.read_text("utf-8"))
+    assert (found["exit_code"], found["complete"], found["error"]) == (1, False, "RuntimeError: a bug")
+    ran = cli("urls", "list", "--log-format", "json")
+    line, summary = objects(ran.err)
+    assert (ran.code, line["level"], summary["exit_code"]) == (1, "error", 1)
+    assert line["traceback"].startswith("Traceback")
 
 
 def test_whoever_stops_reading_ends_the_command_quietly(

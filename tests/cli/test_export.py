@@ -41,7 +41,8 @@ def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox) -> None:
 def test_clicks_by_tag_and_by_dimension(cli: Cli, box: Sandbox) -> None:
     tags = [tag.name for tag in box.truth.tags()]
     rows = objects(cli("export", "clicks", *SPAN, "--all", "--by", "tag").out)
-    assert list(dict.fromkeys(row["tag"] for row in rows)) == tags
+    assert list(dict.fromkeys(row["tag"] for row in rows)) == [*tags, "no tag"]
+    assert sum(row["clicks"] for row in rows) == box.truth.range(*SPAN).total_clicks
     for tag in tags[:2]:
         total = sum(row["clicks"] for row in rows if row["tag"] == tag)
         assert total == box.truth.range(*SPAN, tag=tag).total_clicks

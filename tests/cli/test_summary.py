@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ def test_the_figures_of_a_run_are_in_a_file(cli: Cli, box: Sandbox, tmp_path: Pa
     assert ran.code == 0
     found = json.loads(file.read_text("utf-8"))
     assert (found["exit_code"], found["complete"], found["error"]) == (0, True, None)
+    assert found["command"] == "slashtag export clicks"
     assert found["rows"] == len(target.read_text("utf-8").splitlines()) - 1
     assert found["attempts"] == len(box.requests)
 
@@ -64,6 +66,18 @@ def test_each_line_is_an_object_and_the_last_one_is_the_summary(
     ran = cli("stats", "range", *SPAN, "--keys", "no,such#slashtag", "--log-format", "json")
     assert [line["level"] for line in lines(ran.err)][-1] == "info"
     assert found[-1]["exit_code"] == 0
+
+
+def test_a_warning_of_a_library_is_an_object_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(*_: object, **__: object) -> None:
+        warnings.warn("of a library", stacklevel=2)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("slashtag._resources.listing.Resource.list", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warning, error, summary = lines(cli("tags", "list", "--log-format", "json").err)
+    assert (warning["level"], error["level"], summary["level"]) == ("warning", "error", "info")
 
 
 @pytest.mark.parametrize("arguments", [("--log-format", "json"), ("--log-format=json",)])

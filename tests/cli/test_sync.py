@@ -41,7 +41,7 @@ def clicks(path: Path) -> int:
 def documented(path: Path) -> list[str]:
     """Return the arguments of the schedules of docs/warehouse.md, into a file and for fewer days."""
     page = (Path(__file__).parents[2] / "docs" / "warehouse.md").read_text("utf-8")
-    (cron,) = re.findall(r"^    15 6 \* \* \* +slashtag (.+)$", page, re.M)
+    (cron,) = re.findall(r"^    15 6,8 \* \* \* +/\S+/slashtag (sync .+?) 2>>\S+$", page, re.M)
     (job,) = re.findall(r"^ +- run: slashtag (sync .+)$", page, re.M)
     assert job.replace(" --destination bigquery", "") == cron.replace(" /srv/clicks.duckdb", "")
     return cron.replace("/srv/clicks.duckdb", str(path)).replace("2022-01-01", SINCE[1]).split()

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from slashtag import Failure, InvalidRequestError, Page, RangeStats, ServerError, ShortUrl, Tag
-from slashtag._core.call import MAX_INT, Call, check_int, check_text, path_segment
+from slashtag._core.call import Call
+from slashtag._core.checks import check_int, check_text
+from slashtag._core.limits import MAX_INT
 from slashtag._credentials import Credentials
-from slashtag._resources.urls import RowsUpdated
+from slashtag._resources.urls import RowsUpdated, path_segment
 from slashtag._sending.transport import Transport
 
 PASSWORD = "pässwörd/1"

@@ -34,6 +34,7 @@ from slashtag import (
 )
 from slashtag._core.call import Call
 from slashtag._core.contradictions import GeoAnswer, PeriodAnswer, RangeAnswer
+from slashtag._core.freshness import PAST_CACHES
 from slashtag._core.response import answered_at, check_age, parse
 from slashtag._core.retry import answer_lost, retryable
 from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber
@@ -515,7 +516,7 @@ def test_an_answer_was_made_by_the_earlier_of_both_clocks_less_its_age(ahead: in
 def test_an_answer_is_from_before_the_end_only_of_a_period_that_is_over(
     ends: float, made: float, age: int, is_refused: bool
 ) -> None:
-    call = msgspec.structs.replace(STATS, freshness="no cache", period_end=NOON + ends)
+    call = msgspec.structs.replace(STATS, freshness=PAST_CACHES, period_end=NOON + ends)
     headers = CIMultiDict({"Age": str(age)})
     with pytest.raises(UnexpectedResponseError) if is_refused else nullcontext():
         check_age(call, headers, NOON + made, NOON, NOON + 0.1)

@@ -12,6 +12,7 @@ if not os.environ.get("CI"):
     pytest.importorskip("dlt")
 
 from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import renew
 from tests.support.warehouses import (
     Clock,
     Target,
@@ -29,10 +30,17 @@ def clock(box: Sandbox) -> Iterator[Clock]:
         yield clock
 
 
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
+@pytest.fixture(scope="session")
+def _kept_box() -> Iterator[Sandbox]:
     with small_account() as box:
         yield box
+
+
+@pytest.fixture
+def box(_kept_box: Sandbox) -> Iterator[Sandbox]:
+    """Serve an account as it was generated, always at the same address."""
+    yield _kept_box
+    renew(_kept_box)
 
 
 @pytest.fixture(autouse=True)

@@ -140,7 +140,7 @@ def test_an_audit_takes_a_request_for_each_hundred_links(box: Sandbox, clock: Cl
 
 
 def test_renamed_deleted_and_new_links_are_no_faults(box: Sandbox, clock: Clock, duck: Target) -> None:
-    duck.load(box)
+    duck.load_first(box)
     renamed, one, other, deleted, faulty, clicked = single(box)[:6]
     rename(box, renamed, "renamed")
     rename(box, faulty, "faulty-renamed")
@@ -167,7 +167,7 @@ def test_renamed_deleted_and_new_links_are_no_faults(box: Sandbox, clock: Clock,
 
 
 def test_a_listing_that_is_cut_short_proves_nothing(box: Sandbox, clock: Clock, duck: Target) -> None:
-    duck.load(box)
+    duck.load_first(box)
     answer, first = box._service.answer, []
 
     def cut(asked: Any, headers: Any) -> Any:
@@ -195,7 +195,7 @@ def test_what_is_no_load_of_this_account_is_refused(box: Sandbox, clock: Clock, 
 def test_a_new_apikey_is_of_the_same_account_if_the_links_are_the_same(
     box: Sandbox, clock: Clock, duck: Target
 ) -> None:
-    duck.load(box)
+    duck.load_first(box)
     forget(box)
     with Sandbox(urls=40, clicks=0, tags=0, seed=2) as other:
         with pytest.raises(ConfigurationError, match="the destination holds"):
@@ -215,7 +215,7 @@ def test_all_time_that_is_no_sum_of_ranges_is_not_trusted(
     box: Sandbox, clock: Clock, duck: Target, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.today = date(2024, 4, 2)
-    duck.load(box)
+    duck.load_first(box)
     name = single(box)[0]
     day = date(2024, 3, 5)
     change(duck, EDIT, 1, name, day)
@@ -239,7 +239,7 @@ def test_a_backend_that_lags_behind_is_never_taken_for_a_proof(
     box: Sandbox, clock: Clock, duck: Target
 ) -> None:
     clock.today = date(2024, 4, 2)
-    duck.load(box)
+    duck.load_first(box)
     name, day = single(box)[0], date(2024, 3, 5)
     for first in (0, 1):
         click(box, name, day, first)
@@ -270,7 +270,7 @@ def test_answers_that_count_some_of_the_slashtags_are_no_faults(clock: Clock, tm
 
 
 def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, duck: Target) -> None:
-    duck.load(box)
+    duck.load_first(box)
     name = single(box)[0]
     answer = box._service.answer
 
@@ -289,7 +289,7 @@ def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, duck: Targe
 
 @pytest.mark.parametrize("target", ["sqlite", "postgres", "filesystem"], indirect=True)
 def test_other_destinations_are_audited_and_repaired(box: Sandbox, clock: Clock, target: Target) -> None:
-    target.load(box, by_tag=True, dimensions=("country",))
+    target.load_first(box, by_tag=True, dimensions=("country",))
     assert audited(target, box).is_proved
     name = single(box)[0]
     if target.arguments["destination"] != "filesystem":
@@ -356,7 +356,7 @@ def test_a_day_that_was_over_falls_only_if_two_answers_say_so(
 
 
 def test_a_span_is_loaded_again_whatever_was_loaded(box: Sandbox, clock: Clock, duck: Target) -> None:
-    duck.load(box, by_tag=True, dimensions=("country",))
+    duck.load_first(box, by_tag=True, dimensions=("country",))
     names = single(box)
     for n, day in enumerate((START, START + DAY, clock.today - DAY)):
         change(duck, EDIT, 3, names[n], day)

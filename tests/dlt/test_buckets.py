@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow.parquet
 from moto.server import ThreadedMotoServer
 
 from slashtag import ExportError
+from slashtag.dlt import audit
 from slashtag.sandbox import Sandbox
 from slashtag.tables import Column, Table, open_table
 from tests.support.warehouses import DAY, Clock, Target, sql_rows, truth
@@ -45,7 +47,10 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore")
 def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: Any, tmp_path: Path) -> None:
     target = Target({"destination": None, "path": "s3://lake/a", "pipelines_dir": tmp_path}, sql_rows)
+    link = box.truth.urls()[0].slashtag
     for _ in range(2):
+        # The hits of a link say that it has late clicks: the second load reads what the bucket holds.
+        box.add_click(link, "2024-02-20T12:00:00+00:00", times=2)
         target.load(box)
         found = {}
         bucket.invalidate_cache()
@@ -59,6 +64,12 @@ def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: A
         assert len(bucket.glob("lake/a/slashtag/links/*.parquet")) == 1
         clock.today += DAY
     assert {file.split("/")[4] for file in files} == {"2024-02", "2024-03"}
+    login = {"base_url": box.base_url, "apikey": box.apikey, "apisecret": box.apisecret}
+    assert audit(target.pipeline(), **login).differences == ()
+    box.add_click(link, "2024-02-20T12:00:00+00:00")
+    (difference,) = audit(target.pipeline(), repair=True, **login).repaired
+    assert (difference.slashtag, difference.date) == (link, date(2024, 2, 20))
+    assert audit(target.pipeline(), **login).differences == ()
     other = Target({"destination": None, "path": "s3://none/a", "pipelines_dir": tmp_path}, sql_rows)
     box.requests.clear()
     with pytest.raises(ExportError, match="check the bucket none"):

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from slashtag import ConfigurationError, ExportError, InvalidRequestError, RetryPolicy, SlashtagError
+from slashtag._core import batches
 from slashtag.dlt import Monitor, _incremental, _pipeline, _source
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.laws import examples
@@ -175,7 +176,8 @@ def try_law(seed: int) -> Tally:
         simulated_clock(box) as clock,
         pytest.MonkeyPatch.context() as patched,
     ):
-        patched.setattr(_incremental, "_BATCH", BATCH)
+        patched.setattr(_incremental, "MAX_KEYS", BATCH)
+        patched.setattr(batches, "MAX_KEYS", BATCH)
         # Of few links, one is more than a tenth.
         patched.setattr(_source, "SAME", 0.0)
         return Days(seed, box, clock, Path(folder)).example()

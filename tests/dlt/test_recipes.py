@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from textwrap import dedent
 
@@ -113,3 +113,29 @@ def test_the_queries_of_the_example_answer(box: Sandbox, clock: Clock, target: T
     clicked = {slashtag for slashtag, day in daily if daily[slashtag, day]}
     late = {slashtag for slashtag, day in daily if daily[slashtag, day] and day > clock.today - 10 * DAY}
     assert {slashtag for slashtag, _ in unused} == clicked - late
+
+
+@pytest.mark.parametrize(
+    ("loads", "is_fine"),
+    [
+        ([], False),
+        ([(3, True)], True),
+        ([(3, False)], False),
+        ([(27, True), (3, False)], False),
+        ([(27, False), (3, True)], True),
+        ([(27, True)], False),
+    ],
+)
+def test_the_query_for_dbt_finds_nights_without_a_complete_load(
+    loads: list[tuple[int, bool]], is_fine: bool
+) -> None:
+    text = (ROOT / "docs" / "warehouse.md").read_text("utf-8")
+    block = text[text.index("    SELECT 'no complete load") :].partition("\n\n")[0]
+    now = datetime.now(UTC)
+    with duckdb.connect() as file:
+        file.execute("CREATE SCHEMA slashtag")
+        file.execute("CREATE TABLE slashtag.loads (loaded_at TIMESTAMPTZ, complete BOOLEAN, through DATE)")
+        for hours, complete in loads:
+            at = now - timedelta(hours=hours)
+            file.execute("INSERT INTO slashtag.loads VALUES (?, ?, ?)", [at, complete, at.date()])
+        assert (file.execute(block).fetchall() == []) is is_fine

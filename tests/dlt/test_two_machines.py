@@ -33,7 +33,7 @@ def test_a_load_refuses_a_destination_that_another_has_changed_meanwhile(
     box: Sandbox, clock: Clock, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = on_another_machine(target, tmp_path)
-    target.load(box)
+    target.load_first(box)
     click(box, clock)
     locked = _pipeline._destination_locked
 
@@ -57,7 +57,7 @@ def test_a_load_refuses_a_destination_that_another_has_changed_meanwhile(
 def test_a_destination_restored_from_a_backup_is_filled(
     box: Sandbox, clock: Clock, duck: Target, tmp_path: Path
 ) -> None:
-    duck.load(box)
+    duck.load_first(box)
     shutil.copy(tmp_path / "clicks.duckdb", tmp_path / "backup")
     for _ in range(2):
         clock.today += 5 * DAY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, cast
@@ -87,6 +88,14 @@ def days(box: Sandbox, names: Iterable[str]) -> list[Row]:
     """The rows of links, in their order, counted from the log."""
     truth = box.truth.per_key(START, END)
     return [(name, day, clicks) for name in names for day, clicks in truth[name].clicks.items()]
+
+
+def without_tag(box: Sandbox) -> list[Row]:
+    """The rows of links without a tag: what all tags leave of the clicks of the account."""
+    left = Counter(box.truth.range(START, END).clicks)
+    for tag in box.truth.tags():
+        left.subtract(box.truth.range(START, END, tag=tag.name).clicks)
+    return [("no tag", day, clicks) for day, clicks in left.items()]
 
 
 def labels(true: Any, *of: str) -> list[Row]:
@@ -181,7 +190,7 @@ async def test_every_tag_has_a_row_a_day(
         (name, day, clicks)
         for name in names
         for day, clicks in box.truth.range(START, END, tag=name).clicks.items()
-    ]
+    ] + ([] if given else without_tag(box))
 
 
 async def test_dimensions_have_a_row_a_label_with_the_window_asked_for(

@@ -172,4 +172,43 @@ async def test_a_tag_without_a_name_that_can_be_read_is_told_as_missing(tmp_path
             rows = Kept()
             async with connect(box, journal=journal) as session:
                 assert not (await export_clicks(session, DateRange(*SPAN), rows, by="tag")).reconciles
-            assert {row[0] for row in rows} == {"fairs"}
+            assert {row[0] for row in rows} == {"fairs", "no tag"}
+
+
+@pytest.mark.parametrize("dimensions", [False, True])
+async def test_rows_of_all_tags_and_of_none_add_up_to_the_account(tmp_path: Path, dimensions: bool) -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        account(box)
+        box.add_tag("no tag")
+        box.add_click(box.add_url("alone"), "2024-02-02T00:00:00", times=5, country="IT")
+        truth = box.truth.range(*SPAN)
+        for journal in (None, tmp_path / "job.journal"):
+            rows = Kept()
+            async with connect(box, journal=journal) as session:
+                summary = await export_clicks(
+                    session, DateRange(*SPAN), rows, by="tag", dimensions=dimensions
+                )
+            assert summary.reconciles
+            if dimensions:
+                rows = Kept(row for row in rows if row[3] == "country")
+            counts, of_none = Counter[Any](), 0
+            for tag, *_, label, clicks in rows:
+                counts[label] += int(str(clicks))
+                of_none += int(str(clicks)) if tag == "(no tag)" else 0
+            assert counts == Counter(truth.country if dimensions else truth.clicks)
+            # "sale" and "one", which links with a tag have too, and "alone".
+            assert of_none == 3 + (7 + 14) + 5
+
+
+async def test_what_tags_leave_is_not_counted_where_one_failed() -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        account(box)
+        rows, failures = Kept(), list[Failure]()
+        with refused_tag(box, "crowded", 501):
+            async with connect(box) as session:
+                summary = await export_clicks(
+                    session, DateRange(*SPAN), rows, by="tag", on_error=failures.append
+                )
+        assert not summary.reconciles
+        assert [failure.tag for failure in failures] == ["crowded"]
+        assert sum(int(str(row[-1])) for row in rows if row[0] == "no tag") == 0

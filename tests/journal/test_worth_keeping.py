@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag._core.batches import Selector
-from slashtag._core.call import SETTLING_SECONDS, Call
+from slashtag._core.call import Call
 from slashtag._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
+from slashtag._core.response import SETTLING_SECONDS
 from slashtag._journal.journal import is_final
 from slashtag._records import Page
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from typing import Any
 
@@ -53,20 +52,6 @@ def test_text_and_bars_can_be_seen_in_any_accent_colour(accent: str) -> None:
         assert contrast(colours["muted"], colours["h0"]) >= 4.5
         assert all(contrast(colours["ink"], colours[f"h{n}"]) >= 4.5 for n in range(6))
         assert contrast(colours["accent"], colours["card"]) >= 1.4
-
-
-def test_a_pale_accent_keeps_its_hue_for_bars_and_gets_dark_text() -> None:
-    light, dark = Branding(accent="#FFD400").palettes
-    assert (light["accent"], light["text"], light["h5"]) == ("#ffd400", light["ink"], light["accent"])
-    assert (dark["accent"], dark["text"]) == ("#ffd400", "#ffd400")
-    assert Branding(accent="#0a7f5a").palettes[0]["text"] == "#0a7f5a"
-    style = read(report([1], branding=Branding(accent="#ffd400")).to_html()).one("style").text
-    assert re.findall(r"--(?:accent|text): (#\w{6})", style) == [
-        "#ffd400",
-        light["ink"],
-        "#ffd400",
-        "#ffd400",
-    ]
 
 
 @pytest.mark.parametrize(

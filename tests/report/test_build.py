@@ -36,7 +36,8 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
     span, previous = (report.start, report.end), report.previous.bounds
     keys = names(box, 10_000) if keys is None else keys
     truth = box.truth.range(*span, keys=keys, timezone=zone)
-    before = box.truth.range(*previous, keys=keys, timezone=zone).total_clicks
+    of_before = box.truth.range(*previous, keys=keys, timezone=zone)
+    before = of_before.total_clicks
     each = box.truth.per_key(*span, keys=keys, timezone=zone)
     assert {name: getattr(report.stats, name) for name in COUNTS} == {
         name: getattr(truth, name) for name in COUNTS
@@ -55,7 +56,8 @@ def check(box: Sandbox, report: Report, keys: list[str] | None = None, zone: Any
             assert seen.heat == list(report.weekdays.values())
         assert report.busiest == (report.busiest[0], truth.clicks[report.busiest[0]])
         for dimension in COUNTS[2:]:
-            assert seen.counts(dimension) == getattr(truth, dimension)
+            gone = dict.fromkeys(getattr(of_before, dimension), 0)
+            assert seen.counts(dimension) == gone | getattr(truth, dimension)
             assert seen.shown(dimension) == truth.total_clicks
     assert sum(n or 0 for n in report.weekday_sums["Total"]) == truth.total_clicks
     assert not report.weekdays or report.weekday_sums["Total"] == [
@@ -357,6 +359,46 @@ async def test_all_destinations_with_clicks_are_compared() -> None:
             page: box.truth.range("2024-05-01", "2024-05-31", keys=keys_of[page]).total_clicks
             for page in report.destination
         }
+
+
+async def test_what_had_clicks_only_before_has_a_row() -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        for name, day, country in (
+            ("a", "2024-06-10", "DE"),
+            ("b", "2024-05-10", "FR"),
+            ("c", "2024-05-10", "IT"),
+        ):
+            box.add_url(name, destination=f"https://{name}.example/")
+            box.add_click(name, f"{day}T00:00:00", times=1 + (name == "c"), country=country, referrer=name)
+        box.add_url("never", destination="https://never.example/")
+        report = await reported(box, "2024-06-01", "2024-06-30")
+        assert report.destination == {"a.example": 1, "b.example": 0, "c.example": 0}
+        assert report.destination_before == {"a.example": 0, "b.example": 1, "c.example": 2}
+        seen = Seen(report.to_html())
+        for dimension, labels in (
+            ("destination", ["a.example", "c.example", "b.example"]),
+            ("country", ["DE", "IT", "FR"]),
+            ("referrer", ["a", "c", "b"]),
+        ):
+            assert [*report.counts(dimension).items()] == [*zip(labels, (1, 0, 0), strict=True)]
+            assert list(seen.counts(dimension)) == labels
+        report.to_png(0.2)
+
+
+@pytest.mark.parametrize(
+    ("days", "is_weekly"), [(72, [False] * 3), (73, [True, False, False]), (121, [True] * 3)]
+)
+async def test_a_chart_shows_weeks_where_days_would_be_too_narrow(days: int, is_weekly: list[bool]) -> None:
+    """Of a span that is not over too, which has a day more than it has whole ones."""
+    async with Sandbox(urls=0, clicks=0, tags=0) as box:
+        box.add_url("a")
+        today = datetime.now(UTC).date()
+        for n in range(2 * days):
+            box.add_click("a", f"{today - timedelta(n)}T00:00:00")
+        report = await reported(box, str(today - timedelta(days - 1)), str(today), top=0)
+        assert [report.is_weekly(width) for width in (290, 600, 1030)] == is_weekly
+        assert len(report.curves[0]) == (days // 7 if is_weekly[2] else days)
+        assert len(Seen(report.to_html()).counts("device")) == 1
 
 
 async def test_tags_destinations_and_links_are_compared_with_another_span() -> None:

@@ -44,7 +44,7 @@ async def test_a_service_that_refuses_all_is_soon_left_alone(
         assert {*missing} == {*keys}
         assert stats.missing == len(failures)
         box.faults = []
-        whole: Any = stats + await api.stats.retry(failures)
+        whole: Any = await api.stats.retry(stats, failures)
         assert whole.complete
 
 

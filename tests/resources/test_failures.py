@@ -17,6 +17,8 @@ from slashtag import (
     DateRange,
     Failure,
     InvalidRequestError,
+    PeriodStats,
+    RangeStats,
     RetryPolicy,
     ServerError,
     ShortUrl,
@@ -115,31 +117,107 @@ async def test_what_failed_is_requested_and_completes_the_sum(
             part = await api.stats.collect(query, keys=selected, on_error=failures.append)
         assert 0 < part.missing == len(failures)
         assert not pickle.loads(pickle.dumps(part)).complete
-        part += await api.stats.retry(pickle.loads(pickle.dumps(failures)), on_error=again.append)
+        part = await api.stats.retry(part, pickle.loads(pickle.dumps(failures)), on_error=again.append)
         assert 0 < part.missing == len(again) < len(failures)
         box.faults = []
         sent = len(box.requests)
-        part += await api.stats.retry(again)
+        part = await api.stats.retry(part, again)
         assert len(box.requests) == sent + len(again)
         assert part == whole
         assert part.complete
 
 
-async def test_slashtags_that_failed_are_requested_alone_or_added_up(account: Account) -> None:
+@pytest.mark.parametrize("query", [YEARS, DateRange("2024-02-01", "2024-02-20"), Year(2024)], ids=str)
+@pytest.mark.parametrize("selects", ["slashtags", "tags"])
+async def test_what_failed_of_results_by_slashtag_or_tag_is_added(
+    account: Account, selects: str, query: DateRange | Year
+) -> None:
     failures: list[Failure] = []
-    keys = tuple(account.keys[:6])
     async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
+        names: list[str] = account.keys[:30]
+        if selects == "tags":
+            names = [tag.name for tag in box.truth.tags()]
+        which: Any = {"keys" if selects == "slashtags" else "tags": names}
+        whole = {name: stats async for name, stats in api.stats.collect_each(query, **which)}
         box.faults = [Fault(kind="500", every=5)]
-        part: Any = sum(
-            [stats async for _, stats in api.stats.collect_each(YEARS, keys=keys, on_error=failures.append)]
-        )
+        partial = {
+            name: stats
+            async for name, stats in api.stats.collect_each(
+                query, **which, inferred=False, on_error=failures.append
+            )
+        }
+        again: list[Failure] = []
+        before = partial.copy()
+        more = await api.stats.retry(partial, pickle.loads(pickle.dumps(failures)), on_error=again.append)
+        assert partial == before
+        assert before.items() <= more.items() <= whole.items()
         box.faults = []
-        whole = part + await api.stats.retry(failures)
+        assert await api.stats.retry(more, again) == whole
         plan = failures[0].plan
         assert plan is not None
-        assert counts(await api.stats.run(plan)) == counts(account.each(keys)[failures[0].keys[0]])
-    assert counts(whole) == counts(account.truth(None, keys))
-    assert whole.complete
+        assert await api.stats.run(plan) == whole[(failures[0].keys or (failures[0].tag,))[0]]  # type: ignore[index]
+    assert before.keys() < whole.keys()
+
+
+@pytest.mark.parametrize("dimensions", [False, True])
+@pytest.mark.parametrize("query", [YEARS, Year(2024)], ids=str)
+async def test_what_failed_of_a_table_is_added(
+    account: Account, query: DateRange | Year, dimensions: bool
+) -> None:
+    failures: list[Failure] = []
+    links = [*account.keys[:30], ShortUrl(id=1, slashtag="a,b")]
+    async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
+        whole = await api.stats.table(query, keys=account.keys[:30], dimensions=dimensions)
+        box.faults = [Fault(kind="500", every=5)]
+        partial = await api.stats.table(
+            query, keys=links, dimensions=dimensions, inferred=False, on_error=failures.append
+        )
+        assert 1 < partial.missing == len(failures)
+        rows = len(partial)
+        box.faults = []
+        table = await api.stats.retry(partial, failures)
+        # What cannot be requested is missing still.
+        assert (len(partial), table.missing, table.complete) == (rows, 1, False)
+        assert [*table.rows()] == [*whole.rows()]
+
+
+async def test_failures_of_another_result_are_an_error_and_nothing_is_sent(account: Account) -> None:
+    failures: list[Failure] = []
+    each: list[Failure] = []
+    keys = account.keys[:4]
+    async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
+        box.faults = [Fault(kind="400")]
+        part = await api.stats.collect(YEARS, keys=keys, on_error=failures.append)
+        results = {
+            key: stats async for key, stats in api.stats.collect_each(YEARS, keys=keys, on_error=each.append)
+        }
+        table = await api.stats.table(YEARS, keys=keys, on_error=[].append)
+        months = await api.stats.table(Year(2024), keys=keys, on_error=[].append)
+        box.faults = []
+        box.requests.clear()
+        wrong: list[tuple[Any, list[Failure]]] = [
+            (part, [*failures, failures[0]]),  # twice
+            (part, [*pickle.loads(pickle.dumps(failures[:1])), *failures]),
+            (RangeStats(), failures),  # of another sum, or of one that is whole already
+            (PeriodStats(missing=100), failures),  # of another query
+            ({}, failures),  # of a sum
+            (table, failures),
+            (months, each),
+            (table, [*each, *each]),
+            ({keys[0]: RangeStats()}, each),  # which has one of them
+            ({"other": PeriodStats()}, each),
+            (sum(results.values(), RangeStats()), each),
+        ]
+        for partial, those in wrong:
+            with pytest.raises(InvalidRequestError):
+                await api.stats.retry(partial, those)
+        with pytest.raises(TypeError):
+            await api.stats.retry(failures, failures)  # type: ignore[call-overload]
+        assert not box.requests
+        # Without failures a result is what it was.
+        assert await api.stats.retry(part, []) == part
+        assert await api.stats.retry(results, []) == results
+        assert await api.stats.retry(table, []) is table
 
 
 async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(account: Account) -> None:
@@ -152,9 +230,9 @@ async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(accou
             sum([await api.stats.run(part) for part in api.stats.plan(Year(2024), keys=links).split(3)]),
         ):
             assert (stats.missing, stats.complete) == (2, False)
-        for useless in ([], failures):
-            with pytest.raises(InvalidRequestError, match="pass failures"):
-                await api.stats.retry(useless)
+        # Nor does that change: there is nothing to request.
+        assert [failure.plan for failure in failures] == [None, None]
+        assert await api.stats.retry(stats, failures) == stats
 
 
 async def test_an_unknown_tag_is_told_and_the_others_are_counted(account: Account) -> None:

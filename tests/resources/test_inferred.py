@@ -21,7 +21,7 @@ from slashtag._core.call import Call
 from slashtag._core.contradictions import RangeAnswer
 from slashtag._fanout import Tasks
 from slashtag._resources.stats import Stats
-from slashtag._resources.stats_fetcher import ServiceTraits
+from slashtag._sending.health import ServiceHealth
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
 from tests.resources.accounts import client, serving
 from tests.support.laws import examples
@@ -46,7 +46,12 @@ def stats_over(send: Send) -> Stats:
             await asyncio.sleep(0)
         return send(call)
 
-    sender = SimpleNamespace(send=slowly, journal=None, metrics=SimpleNamespace(inconsistent=0))
+    sender = SimpleNamespace(
+        send=slowly,
+        journal=None,
+        metrics=SimpleNamespace(inconsistent=0),
+        health=ServiceHealth(asyncio.sleep),
+    )
     sender.of_operation = lambda: sender
     return Stats(
         cast("Any", sender),
@@ -54,7 +59,6 @@ def stats_over(send: Send) -> Stats:
         workers=8,
         max_keys_bytes=7_500,
         range_end="inclusive",
-        traits=ServiceTraits(),
     )
 
 
@@ -372,7 +376,7 @@ def test_a_batch_is_newer_than_its_parts_which_an_earlier_run_has_asked() -> Non
 
     def send(call: Call[Any]) -> RangeAnswer:
         # The journal's answers for parts are from before a click of k0.
-        is_old = 1 < len(call.keys) < 8 and not call.anew
+        is_old = 1 < len(call.keys) < 8 and call.freshness.is_replayed
         return honest(
             call.keys, sum(clicks.get(key, 0) for key in call.keys) - (is_old and "k0" in call.keys)
         )

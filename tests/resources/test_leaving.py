@@ -24,7 +24,7 @@ from slashtag import (
 )
 from slashtag._core.batches import Batcher, Selector
 from slashtag._fanout import Stream, Tasks, WorkerPool
-from slashtag._resources.stats import read_batches
+from slashtag._resources.batch_reading import read_batches
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import client
 from tests.support.sending import until

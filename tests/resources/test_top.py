@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AsyncSession, DateRange, InvalidRequestError, Year
-from slashtag._resources.top import MAX_KEYS, first_places
+from slashtag._core.batches import MAX_KEYS
+from slashtag._resources.top import first_places
 from slashtag.sandbox import Sandbox
 
 ACCOUNT = {"urls": 700, "clicks": 9_000}

@@ -18,9 +18,9 @@ from ..support.sending import (
     PAGE,
     QUICK,
     Operation,
-    budget_of,
     connect,
     get,
+    health_of,
     others,
     spend,
     turns,
@@ -82,9 +82,9 @@ async def reached(
                 blocking.append(asyncio.create_task(get(session)))
                 await wire.arrived(1)
             if stage in ("line", "lone turn"):
-                spend(budget_of(session))
+                spend(health_of(session))
             if stage == "line":
-                monkeypatch.setattr("slashtag._sending.admission.backoff", lambda *_, **__: 60)
+                monkeypatch.setattr("slashtag._sending.health.backoff", lambda *_, **__: 60)
 
             async def there() -> None:
                 metrics = session.metrics
@@ -97,7 +97,7 @@ async def reached(
                         await until(lambda: metrics.attempts == 1 and not metrics.in_flight)
                         await turns()
                     case "line":
-                        await until(budget_of(session)._turn.locked)
+                        await until(health_of(session)._turn.locked)
                     case "lone turn":
                         await wire.arrived(2)
                     case _:
@@ -114,7 +114,7 @@ async def reached(
                 script.healed = True
                 async with asyncio.timeout(5):
                     await get(session)
-            assert not budget_of(session)._turn.locked()
+            assert not health_of(session)._turn.locked()
 
 
 STAGES = ["place", "pause", "connect", "headers", "body", "drip", "backoff", "line", "lone turn"]
@@ -211,7 +211,7 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
             with suppress(asyncio.CancelledError, SlashtagError):
                 await call
         assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
-        assert not budget_of(session)._turn.locked()
+        assert not health_of(session)._turn.locked()
         assert {task for task in others() if "slashtag._" in repr(task)} == set()
 
 

@@ -285,4 +285,4 @@ async def test_no_answer_reaches_another_caller_and_no_write_is_done_twice(seed:
     outcome = await rounds(400, seed)
     assert outcome.wrong == outcome.doubled == outcome.left_open == []
     assert outcome.answered > 100
-    assert outcome.unknown > 5
+    assert outcome.unknown

@@ -19,6 +19,7 @@ from slashtag import AsyncSession, OutcomeUnknownError, RetryPolicy, TransportEr
 from slashtag._core.call import Call
 from slashtag._sending import fast_path as http1
 from slashtag._sending.fast_path import KEEP_ALIVE
+from slashtag._sending.health import KEPT
 
 from ..support import wire as wires
 from ..support.sending import APIKEY, PAGE, ROWS, TAG, connect, get, post, put, until
@@ -195,7 +196,7 @@ async def test_a_session_says_how_it_sends(monkeypatch: pytest.MonkeyPatch) -> N
     ],
     ids=["constructor", "connection"],
 )
-async def test_if_aiohttp_has_changed_requests_go_through_its_session_for_good(
+async def test_if_aiohttp_has_changed_requests_go_through_its_session(
     name: str,
     error: Exception,
     monkeypatch: pytest.MonkeyPatch,
@@ -227,6 +228,41 @@ async def test_if_aiohttp_has_changed_behind_the_write_the_outcome_is_unknown(
         await post(session)
         assert len(wire.requests) == 2
     assert seen == ["POST"]
+
+
+async def test_after_some_minutes_one_get_shows_whether_aiohttp_can_be_used_again(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    now, broken = [0.0], True
+    take = http1.FastPath._take
+
+    def taken(self: http1.FastPath, *args: Any) -> Any:
+        if broken:
+            raise AttributeError("is_connected")
+        return take(self, *args)
+
+    monkeypatch.setattr("slashtag._sending.health.monotonic", lambda: now[0])
+    monkeypatch.setattr(http1.FastPath, "_take", taken)
+    async with (
+        Wire(lambda request: ok(PAGE if request.method == "GET" else TAG)) as wire,
+        connect(wire, retry=ONCE) as session,
+    ):
+        await get(session)
+        now[0] += KEPT
+        # A write shows nothing: its answer might be lost.
+        await post(session)
+        await asyncio.gather(get(session), get(session))
+        assert len(caplog.records) == 2
+        broken = False
+        now[0] += KEPT - 1
+        await get(session)
+        assert seen == ["GET", "POST", "GET", "GET", "GET"]
+        assert "(by ClientSession.request)" in repr(session)
+        now[0] += 1
+        await get(session)
+        await post(session)
+        assert len(seen) == 5
+        assert "(by connections of aiohttp)" in repr(session)
 
 
 async def test_who_begins_to_watch_sees_the_requests_from_then_on(

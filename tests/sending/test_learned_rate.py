@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from slashtag import AsyncSession
-from slashtag._internal import keep_rate
 from slashtag._sending import learned_rate
 from slashtag.sandbox import Sandbox
 
@@ -95,7 +94,7 @@ def test_the_folder_follows_the_rules_of_xdg(
     monkeypatch.setenv("XDG_STATE_HOME", given)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert learned_rate.path() == tmp_path / ".local" / "state" / "slashtag" / "rates.json"
-    monkeypatch.delenv("HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     assert learned_rate.path() is None
 
 
@@ -108,7 +107,7 @@ async def throttled(session: AsyncSession, requests: int) -> tuple[int, float | 
 
 async def test_a_second_run_begins_at_the_rate_of_the_first(state: Path, tmp_path: Path) -> None:
     async with Sandbox(urls=3, rate=60, burst=5, retry_after=None) as box:
-        first, learnt = await throttled(keep_rate(connect(box)), 240)
+        first, learnt = await throttled(connect(box)._with_learned_rate(), 240)
         assert learnt is not None
         assert learned_rate.load(f"{box.base_url.rstrip('/')}/api/v1/", box.apikey) is not None
         again, _ = await throttled(connect(box, journal=tmp_path / "job.journal"), 90)

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from slashtag.sandbox import Sandbox
+from slashtag.sandbox.routes import Service
+from slashtag.sandbox.store import Store
 
 from .sending import turns, until
 
@@ -37,6 +39,23 @@ def forget(box: Sandbox) -> None:
     """Forget what arrived, and what is still to arrive of it."""
     settle(box)
     box.requests.clear()
+
+
+def renew(box: Sandbox) -> None:
+    """Give a sandbox the account that it began with, end its connections, and undo what was set."""
+
+    async def end_connections() -> None:
+        await turns(50)
+        await box._server.shutdown(1.0)
+
+    asyncio.run_coroutine_threadsafe(end_connections(), box._listener.get_loop()).result()
+    box.faults = ()
+    box.latency = 0.0
+    for kept in (box.headers, box.endpoints, box.requests):
+        kept.clear()
+    store, box._store = box.store, Store(None, box._fill)
+    store.close()
+    box._service = Service(box.store, box._behaviour, box.apikey, box.apisecret)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from slashtag import AsyncSession, RetryPolicy
-from slashtag._sending.admission import RetryBudget
+from slashtag._sending.health import ServiceHealth
 
 APIKEY = "wirekey-0123456789abcdef"
 APISECRET = "wiresecret_0123"
@@ -69,8 +69,8 @@ OPERATIONS: dict[str, tuple[Operation, object]] = {
 }
 
 
-def budget_of(session: AsyncSession) -> RetryBudget:
-    return session._sender.retry_budget
+def health_of(session: AsyncSession) -> ServiceHealth:
+    return session._sender.health
 
 
 def run_out(session: AsyncSession) -> None:
@@ -79,9 +79,9 @@ def run_out(session: AsyncSession) -> None:
         attempt.expire()
 
 
-def spend(budget: RetryBudget) -> None:
-    """Leave nothing of a budget."""
-    budget._left = 0.0
+def spend(health: ServiceHealth) -> None:
+    """Leave nothing of the budget of retries."""
+    health._left = 0.0
 
 
 async def turns(count: int = 10) -> None:

@@ -74,8 +74,9 @@ def simulate(box: Sandbox, clock: Clock, target: Target, days: int) -> Iterator[
         # Months before the days that are loaded: all time, and for the tests' first month, which begins on
         # the 20th, and for a last one that the lookback cuts, a range each.
         ideal += 3 * ceil(changed / 100)
-        # Second answers: the latest links in two pages, and the last days of those with the most hits.
-        ideal += 3
+        # Second answers: two each for the latest links, the latest tags, and the last days of the links with
+        # the most hits.
+        ideal += 3 * 2
         yield Day(clock.today, len(expected), wrong, loaded, len(box.requests), ideal)
         before = now
         clock.today += DAY

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from email.utils import format_datetime
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -135,11 +136,36 @@ class Target:
     def load(self, box: Sandbox, monitor: Monitor | None = None, **more: Any) -> dict[str, int]:
         return load(self.pipeline(), slashtag_source(**options(box, **more), monitor=monitor))
 
+    def load_first(self, box: Sandbox, **more: Any) -> None:
+        """Load an account for the first time, or take a copy of the file or folder that such a load made.
+
+        The next load takes all that it knows from the destination.
+        """
+        path = self.arguments.get("path")
+        if path is None:
+            self.load(box, **more)
+            return
+        account = [box.base_url, box.headers, *box.truth.urls(), *box.truth.tags()]
+        load = sha256(repr([self.arguments["destination"], account, more]).encode()).hexdigest()
+        copy = path.parents[1] / f"first-load-{load[:20]}"
+        if copy.exists():
+            _copy(copy, path)
+        else:
+            self.load(box, **more)
+            _copy(path, copy)
+
     def daily(self) -> dict[tuple[str, date], int]:
         rows = self.rows("clicks_daily")
         found = {(name, as_date(day)): clicks for name, day, clicks, _ in rows}
         assert len(found) == len(rows), "no day is there twice"
         return found
+
+
+def _copy(path: Path, to: Path) -> None:
+    if path.is_dir():
+        shutil.copytree(path, to)
+    else:
+        shutil.copyfile(path, to)
 
 
 def as_date(value: Any) -> date:

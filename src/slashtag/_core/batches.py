@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
-from .call import UNRESERVED
+from .limits import MAX_KEYS, MAX_TARGET_BYTES
 from .look_alikes import folded, look_alikes_together
 from .made_batches import Link, LinkIds, MadeBatch, MadeBatches
 
@@ -24,9 +24,10 @@ ReportLookAlike = Callable[[str], object]
 #: Names of tags, or their links by name.
 Tags = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
 
-MAX_KEYS = 100
-#: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
-MAX_TARGET_BYTES = 8_000
+#: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
+FEW_KEYS = 3
+#: Bytes that percent-encoding leaves as they are; any other becomes three.
+UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 #: The longest slashtag that is requested: a batch of one always fits.
 MAX_SLASHTAG_BYTES = MAX_TARGET_BYTES // 2
 #: Bytes of a request target reserved for parameters other than url_keys.
@@ -64,6 +65,10 @@ class Selector(Struct, frozen=True):
         if self.tag is not None:
             return ()
         return tuple(zip(self.keys, self.link_ids or ((),) * len(self.keys), strict=True))
+
+    def halves(self) -> list[Selector]:
+        """Return the halves of a batch of at least two slashtags."""
+        return [Selector.of(half) for half in halves(self.links)]
 
     def singles(self) -> list[Selector]:
         """Return a selector for each slashtag, or for the tag."""
@@ -142,7 +147,7 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
     unique = tuple(dict.fromkeys(keys))
     if len({key.lower() for key in unique}) < len(unique):
         return None
-    found = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
+    found = in_batches(unique)
     for batch in found:
         joined = ",".join(batch)
         has_comma = joined.count(",") != len(batch) - 1
@@ -153,7 +158,7 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
         is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
         if is_long or 3 * len(max(batch, key=len)) > MAX_SLASHTAG_BYTES:
             return None
-    return [Selector(keys=batch) for batch in found]
+    return [Selector(keys=tuple(batch)) for batch in found]
 
 
 class Batcher:
@@ -262,6 +267,11 @@ class Batcher:
 def _size(link: Link) -> int:
     """Return the bytes of a slashtag in a request target, with a comma as if it were encoded."""
     return encoded_size(link[0]) + 3
+
+
+def in_batches(items: Sequence[S]) -> list[Sequence[S]]:
+    """Split a sequence into parts of at most MAX_KEYS items."""
+    return [items[n : n + MAX_KEYS] for n in range(0, len(items), MAX_KEYS)]
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:

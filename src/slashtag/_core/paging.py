@@ -42,7 +42,8 @@ from msgspec.structs import replace
 
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError, PaginationError, SlashtagError
 from .._records import Page
-from .call import check_int
+from .checks import check_int
+from .limits import MAX_PAGESIZE
 
 
 class HasId(Protocol):
@@ -53,7 +54,6 @@ class HasId(Protocol):
 T = TypeVar("T", bound=HasId)
 OrderBy = Literal["date", "-date"]
 
-MAX_PAGESIZE = 500
 #: A short page whose length is a multiple of this may be the result of an undocumented cap.
 CAP_STEP = 10
 #: With so many pages more of known items than of new ones, a listing does not advance.
@@ -123,8 +123,8 @@ class PageCursor(Generic[T]):
         return self._reading.under_way
 
     @property
-    def is_second_opinion(self) -> bool:
-        """Whether the next request is a second opinion: on an answer, the end, or an earlier reading."""
+    def asks_again(self) -> bool:
+        """Whether the next request asks once more: for a page, for the end, or for what was read before."""
         reading = self._reading
         return reading.first_answer is not None or reading.confirms_end or self._is_read_again
 
@@ -241,8 +241,8 @@ class Reading(Generic[T]):
         is_behind = self._end < inf
         if not problem and (not ids or is_behind or page.page != self.number):
             return self._take_nothing()
-        is_repeated = self._note_answer("items")
-        if not is_repeated and (problem or not fresh or len({*ids}) < len(ids)):
+        is_second = self._note_answer("items")
+        if not is_second and (problem or not fresh or len({*ids}) < len(ids)):
             self.first_answer = "items"
             return ()
         if problem:

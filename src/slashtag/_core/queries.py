@@ -18,9 +18,11 @@ from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._records import PydanticType
-from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics, many
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
+from .._wording import many
 from .batches import Selector
-from .call import Call, check_int
+from .call import Call
+from .checks import check_int
 from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .countries import check_country
 from .dates import (
@@ -334,15 +336,11 @@ class CountryGeo(Query[GeoStats], frozen=True):
 
 
 class StatsRequest(Struct, frozen=True, gc=False):
-    """One request of a query: one selector, one time slice, and the call for them.
-
-    `failures_before`, for half of a batch: how many requests had failed when the batch was split.
-    """
+    """One request of a query: one selector, one time slice, and the call for them."""
 
     selector: Selector
     time_slice: TimeSlice
     call: Call[Any]
-    failures_before: int | None = None
 
 
 class Plan(Struct, Generic[R_co], frozen=True):
@@ -350,7 +348,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
 
     `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
     of the result's days, None for a query without days. `missing` is added to that of the result: slashtags
-    that cannot be requested, or -1 in the plan of a Failure, which another result counts as missing.
+    that cannot be requested.
     """
 
     query: Query[R_co]
@@ -373,17 +371,21 @@ class Plan(Struct, Generic[R_co], frozen=True):
         for n in range(self._start, self._stop):
             yield self._request(self._selectors[n // width], self._time_slices[n % width])
 
-    def _request(
-        self, selector: Selector, time_slice: TimeSlice, failures_before: int | None = None
-    ) -> StatsRequest:
+    def _request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
         """Return the request for one selector and one time slice."""
-        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice), failures_before)
+        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice))
 
     def _only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
         """Return the plan for one selector and one time slice, or all of them."""
         slices = self._time_slices if time_slice is None else (time_slice,)
         stop = len(slices)
         return replace(self, _selectors=(selector,), _time_slices=slices, _start=0, _stop=stop, missing=0)
+
+    @property
+    def _has_all_days(self) -> bool:
+        """Whether its time slices are the whole query, and not one of several."""
+        found = [each.window for each in self._time_slices if each.window is not None]
+        return self.span is None or not found or (found[0].first, found[-1].last) == self.span
 
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""

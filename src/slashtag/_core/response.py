@@ -26,7 +26,7 @@ from .._errors import (
     UnknownTagError,
 )
 from .._records import Page, Record
-from .call import SETTLING_SECONDS, Call
+from .call import Call
 from .contradictions import StatsAnswer
 from .lenient_json import ReportUnreadable, is_readable, repaired
 from .lenient_json import decode as decode_leniently
@@ -37,6 +37,9 @@ from .throttle.headers import retry_after as parse_retry_after
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
+#: Statistics of a period that ended less than this many seconds before the answer may still change: the
+#: service counted before the answer arrived, and by its own clock.
+SETTLING_SECONDS = 300.0
 #: Characters that are shown of what cannot be read.
 SHOWN = 60
 _NO_SECRETS = Scrubber(())
@@ -285,19 +288,21 @@ def check_age(
     """Raise UnexpectedResponseError for an answer of a cache to a call that goes past caches.
 
     `made` is when the service made it, `asked_at` and `now` are times of this machine, in epoch seconds. An
-    answer to a "current" call is too old by its Age, which needs no clock, or by a Date that is older than
+    answer to MADE_ON_REQUEST is too old by its Age, which needs no clock, or by a Date that is older than
     clocks differ. Another one is too old if its period had ended when it was asked for, and not when it was
     made; any answer about a period that is not over is from before its end, and its Age alone counts.
     """
-    age, is_current = _age(headers), call.freshness == "current"
-    if call.freshness == "any" or (call.period_end is None and not is_current):
+    not_before = call.freshness.not_before
+    is_of_request = not_before == "request"
+    if not_before is None or (call.period_end is None and not is_of_request):
         return
-    is_over = not is_current and call.period_end is not None and call.period_end <= asked_at
+    age = _age(headers)
+    is_over = not is_of_request and call.period_end is not None and call.period_end <= asked_at
     if is_over and made is not None and made < (call.period_end or 0.0):
         text = "a cache answered, from before the period had ended, or a clock is wrong"
     elif not is_over and age > now - asked_at + 1:
         text = f"a cache answered, with what was so {age} s before"
-    elif is_current and made is not None and (dated := made + age) < asked_at - SETTLING_SECONDS:
+    elif is_of_request and made is not None and (dated := made + age) < asked_at - SETTLING_SECONDS:
         text = f"dated {asked_at - dated:.0f} s before it was asked for: a cache's, or a clock is wrong"
     else:
         return

@@ -39,7 +39,8 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .call import POSITIVE_INT, SECONDS, Call, Rule, check_options
+from .call import Call
+from .checks import POSITIVE_INT, SECONDS, Rule, check_options
 from .throttle.throttle import Ticket
 
 
@@ -134,7 +135,7 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
 
 
 #: 429s of create tag, which others do not share, that mean that no more tags are allowed.
-TAG_REFUSALS = 3
+TAG_REJECTIONS = 3
 
 
 def _creates_tag(call: Call[Any]) -> bool:
@@ -146,7 +147,7 @@ def is_in_doubt(call: Call[Any], ticket: Ticket) -> bool:
 
     It can before the 429 that decides, unless others are seen to be accepted.
     """
-    return _creates_tag(call) and ticket.rejects == TAG_REFUSALS - 1 and not ticket.refusals
+    return _creates_tag(call) and ticket.rejects == TAG_REJECTIONS - 1 and not ticket.refusals
 
 
 def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimitError | None:
@@ -154,7 +155,7 @@ def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimi
 
     The third 429 of create tag does, if another request was sent after the second and accepted.
     """
-    if not _creates_tag(call) or ticket.rejects < TAG_REFUSALS or not ticket.refusals:
+    if not _creates_tag(call) or ticket.rejects < TAG_REJECTIONS or not ticket.refusals:
         return None
     return TagLimitError(
         f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "

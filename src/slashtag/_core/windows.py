@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from msgspec import Struct
 
 from .._errors import InvalidRequestError
-
-MAX_WINDOW_DAYS = 32
+from .limits import MAX_WINDOW_DAYS
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -223,6 +222,11 @@ def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) ->
 @lru_cache(maxsize=64)
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
     return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
+
+
+def offsets_of(first: date, last: date, zone: tzinfo) -> list[timedelta]:
+    """Return the UTC offsets that a zone has from the first to the last day."""
+    return list(dict.fromkeys(window.offset for window in windows(first, last, zone)))
 
 
 def whole_period(

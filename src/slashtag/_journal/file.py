@@ -1,6 +1,5 @@
 """SQLite file of a journal: its job, its lock and its responses."""
 
-import hashlib
 import hmac
 import logging
 import secrets
@@ -12,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._credentials import account_hash
 from .._errors import ConfigurationError, JournalError
 from .._files import FileLock
 
@@ -67,7 +67,7 @@ class JournalFile:
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
         self.path = path
         self._base_url = base_url
-        self._apikey = apikey.encode()
+        self._apikey = apikey
         self._salt = secrets.token_hex(16)
         self._bound = False
         #: Connection for writing; None while the file is closed.
@@ -196,8 +196,7 @@ class JournalFile:
                 file.execute(statement)
 
     def _account(self) -> str:
-        # Salted and slow to compute, so that the apikey cannot be guessed from the file.
-        return hashlib.pbkdf2_hmac("sha256", self._apikey, self._salt.encode(), 5_000).hex()
+        return account_hash(self._apikey, self._salt).hex()
 
     def find(self, request: bytes) -> Stored | None:
         """Return a response that the file had when it was opened; raises JournalError if it is damaged."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from .._core.call import SETTLING_SECONDS, Call
+from .._core.call import Call
 from .._core.made_batches import LinkIds, MadeBatch, MadeBatches
+from .._core.response import SETTLING_SECONDS
 from .._errors import JournalError
 from .._files import in_thread
 from .._records import Page, ShortUrl
@@ -95,7 +95,7 @@ class Journal:
             batches = (_batch_decoder.decode(links) for of, links in self._file.batches if of == kind)
             self._made[kind] = MadeBatches(batches, partial(self._keep_batch, kind))
         if self._file.batches or self._file.has_responses_from(_STATISTICS):
-            self.list_anew()
+            self.stop_replaying_pages()
         self._file.batches.clear()
 
     def _is_expired(self) -> bool:
@@ -120,9 +120,9 @@ class Journal:
     def find(self, call: Call[Any]) -> Stored | None:
         """Return the response to replay for a call, if there is one."""
         file = self._file
-        if file.snapshot is None or self._closed.is_set() or call.anew or not self._max_age:
+        if file.snapshot is None or self._closed.is_set() or not self._max_age:
             return None
-        if _is_page(call) and not self._may_replay_pages:
+        if not call.freshness.is_replayed or (_is_page(call) and not self._may_replay_pages):
             return None
         try:
             row = file.find(_request(call, self._listed_ids))
@@ -136,7 +136,7 @@ class Journal:
             return None
         return row
 
-    def list_anew(self) -> None:
+    def stop_replaying_pages(self) -> None:
         """Have pages requested from now on: statistics are asked about what they list.
 
         An older page would say which slashtags the links had then.
@@ -170,7 +170,7 @@ class Journal:
         async with self._confirming:
             while self._unconfirmed:
                 call, before = self._unconfirmed[0]
-                if _listed(await send(replace(call, anew=True))) != before:
+                if _listed(await send(call.again())) != before:
                     self.forget(call for call, _ in self._unconfirmed)
                     raise JournalError(
                         f"links or tags have changed since the journal {self.path} read their list: run the "
@@ -192,7 +192,7 @@ class Journal:
 
     def made_batches(self, *, by_activity: bool) -> MadeBatches | None:
         """Return the batches of this job, of links that are sorted by activity, or the others."""
-        self.list_anew()
+        self.stop_replaying_pages()
         if self._file.main is None or self._closed.is_set():
             return None
         return self._made[_BY_ACTIVITY if by_activity else _OTHERS]
@@ -309,7 +309,7 @@ def _request(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
     if listed and (keys := call.keys):
         given = link_ids or ((),) * len(keys)
         link_ids = tuple(_together(ids, listed.get(key, ())) for key, ids in zip(keys, given, strict=True))
-    text = msgspec.json.encode((call.path, call.freshness != "any", call.params, link_ids))
+    text = msgspec.json.encode((call.path, call.freshness.is_apart, call.params, link_ids))
     return (_PAGES if _is_page(call) else _STATISTICS) + hashlib.blake2b(text, digest_size=16).digest()
 
 

@@ -13,20 +13,22 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import Selector, singles, without
-from .._core.call import SETTLING_SECONDS
+from .._core.batches import FEW_KEYS, Selector, singles, without
 from .._core.contradictions import RangeAnswer
+from .._core.freshness import ANOTHER_CONNECTION
 from .._core.look_alikes import look_alikes
 from .._core.month_filter import MonthFilter
 from .._core.queries import AllTime, DateRange, Plan
+from .._core.response import SETTLING_SECONDS
 from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search
 from .._core.windows import RangeEnd, TimeSlice, Window, midnight
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._files import in_thread
+from .._sending.health import is_refusal
 from .._summed_statistics import RangeStats, Statistics
-from .collect import RunState, is_refusal
+from .collect import RunState
 from .group import FIRST_GROUP, Group, Part, as_read, read_groups
 from .stats_fetcher import StatsFetcher
 
@@ -40,8 +42,6 @@ MOST_EXPECTED = 1.0
 DURATION = 10
 #: Minimum number of windows for which all-time statistics are requested first.
 FILTERED_FROM = 3
-#: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
-FEW_KEYS = 3
 #: Results taken over between two turns of the event loop.
 PAUSE = 50
 #: Requests of a round that are sent first where none succeeds.
@@ -78,7 +78,7 @@ class EachRun(Generic[R]):
         plan: Plan[R],
         state: RunState,
         *,
-        zone: tzinfo,
+        zone: tzinfo | None,
         now: datetime,
         range_end: RangeEnd,
         inferred: bool,
@@ -91,7 +91,8 @@ class EachRun(Generic[R]):
         self._infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
         width = len(plan._time_slices)
         self._filter: MonthFilter | None = None
-        if self._infers and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
+        # Without its zone a plan does not say where months begin.
+        if self._infers and zone and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
             self._filter = MonthFilter(plan.query, zone, now, range_end)
         self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if self._infers or has_tags else 1
         self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
@@ -125,16 +126,16 @@ class EachRun(Generic[R]):
 
     async def _collect_months(self, group: Group[R]) -> bool:
         """Collect a group without months that are empty; return False if all-time statistics do not help."""
-        months, traits = self._filter, self._fetcher.traits
-        if months is None or traits.all_time_is_wrong or not self._may_infer:
+        months, health = self._filter, self._fetcher.health
+        if months is None or health.all_time_is_wrong or not self._may_infer:
             return False
         failed: list[Selector] = []
 
         async def learn(selector: Selector) -> None:
-            if traits.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
+            if health.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
                 return
             call = AllTime()._call(selector, months.all_time_slice)
-            call = replace(call, freshness="new connection", repeat="never")
+            call = replace(call, freshness=ANOTHER_CONNECTION, repeat="never")
             try:
                 stats = await self._fetcher.fetch(call, is_result=False)
             except SlashtagError as error:
@@ -144,14 +145,14 @@ class EachRun(Generic[R]):
                 log.info("all-time statistics of %s cannot be used to skip months: %s", selector, error)
                 return
             if not stats.reconciles:  # nor are those of other batches of use then
-                traits.all_time_is_wrong.note()
+                health.all_time_is_wrong.note()
                 log.info("all-time statistics of %s do not add up: no months are skipped", selector)
             group.all_time_counts[selector.keys] = stats.clicks_breakdown
 
         await WorkerPool(group.selectors, learn, self._workers).run()
         # One failure in many is no reason for other windows: a journal has those of an earlier run.
         if len(failed) >= len(group.all_time_counts):
-            traits.all_time_is_wrong.note()
+            health.all_time_is_wrong.note()
         parts: list[Part] = []
         for window, time_slice in months.time_slices.items():
             empty = {
@@ -161,14 +162,14 @@ class EachRun(Generic[R]):
                 parts.append((time_slice, active))
         width = len(self._plan._time_slices)
         is_less = sum(len(active) for _, active in parts) < len(group.selectors) * width
-        if is_less and not traits.all_time_is_wrong:
+        if is_less and not health.all_time_is_wrong:
             try:
                 await self._collect_parts(group, parts)
             except WrongMonthsError:
-                traits.all_time_is_wrong.note()
+                health.all_time_is_wrong.note()
                 log.warning("days differ from all-time statistics; every window is requested from now on")
             # A service that does not count what it is asked has wrong all-time statistics, too.
-            if not traits.all_time_is_wrong and self._may_infer:
+            if not health.all_time_is_wrong and self._may_infer:
                 return True
         group.all_time_counts.clear()
         return False
@@ -207,7 +208,7 @@ class EachRun(Generic[R]):
     @property
     def _may_infer(self) -> bool:
         """Whether to request several slashtags at once."""
-        return self._infers and not self._fetcher.traits.is_not_additive
+        return self._infers and not self._fetcher.health.is_not_additive
 
     async def _ask_alone(
         self,
@@ -225,11 +226,11 @@ class EachRun(Generic[R]):
                 call = self._plan.query._call(selector, time_slice)
                 stats = await self._fetcher.fetch(call, time_slice.window)
             except SlashtagError as error:
-                if not self._state.may_go_on(error):
+                if not self._state.health.may_go_on(error):
                     raise NoAnswersError(error) from None
                 group.fail(time_slice, (selector,), error)
                 return
-            self._state.succeeded()
+            self._state.health.succeeded()
             self._compare(group, selector, stats, time_slice.window)
             group.add(name, stats)
             group.advance(time_slice, group.open[time_slice] - 1)
@@ -240,7 +241,7 @@ class EachRun(Generic[R]):
 
     async def _search(self, group: Group[R], part: Part) -> None:
         """Search the batches of a time slice, and request alone what cannot be inferred."""
-        (time_slice, selectors), query, traits = part, self._plan.query, self._fetcher.traits
+        (time_slice, selectors), query, health = part, self._plan.query, self._fetcher.health
         window = time_slice.window
         assert window is not None
         unusable: list[SlashtagError] = []
@@ -258,10 +259,10 @@ class EachRun(Generic[R]):
                     unusable.append(error)
                     search.is_usable = False
                     return
-                if not self._state.may_split(error, failures_before, always=True):
+                if not self._state.health.may_split(error, failures_before, always=True):
                     raise NoAnswersError(error) from None
                 return
-            self._state.succeeded()
+            self._state.health.succeeded()
             self._compare(group, selector, stats, window)
             question.answer = counts_of(stats, window)
             answered.update(question.keys)
@@ -284,11 +285,11 @@ class EachRun(Generic[R]):
         rounds, is_first, clock = search.rounds(), True, asyncio.get_running_loop().time
         try:
             while round_ := await self._in_thread(partial(next, rounds, ())):
-                failures_before, began = self._state.failures, clock()
+                failures_before, began = self._state.health.failures, clock()
                 if not is_first:
                     group.advance(time_slice, (1 - FIRST_SHARE) * search.open_keys)
                 # Where no request succeeds a few show whether to send the others, which else count as failed.
-                few = len(round_) if self._state.is_answered else FEW_AT_FIRST
+                few = len(round_) if self._state.health.is_answered else FEW_AT_FIRST
                 await WorkerPool(round_[:few], ask, self._workers).run()
                 if any(question.answer is not None for question in round_[:few]):
                     await WorkerPool(round_[few:], ask, self._workers).run()
@@ -308,8 +309,8 @@ class EachRun(Generic[R]):
         if unusable:
             log.warning("slashtags are requested alone: %s", unusable[0])
         elif not search.is_usable and self._is_over(time_slice):
-            if not traits.is_not_additive:
-                traits.is_not_additive.note()
+            if not health.is_not_additive:
+                health.is_not_additive.note()
                 self._fetcher.metrics.inconsistent += 1
                 log.warning(
                     "statistics of several slashtags do not add up; they are requested alone for some minutes"

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.call import Call, Freshness, Progress, check_callback, check_int
-from .._core.paging import MAX_PAGESIZE, HasId, OrderBy, PageCursor, Paging
+from .._core.call import Call
+from .._core.checks import Progress, check_callback, check_int
+from .._core.freshness import ANY, Freshness
+from .._core.limits import MAX_PAGESIZE
+from .._core.paging import HasId, OrderBy, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
 from .._fanout import AsyncReadable, Stream, Tasks
 from .._records import Page
@@ -75,12 +78,10 @@ class Resource(Generic[T]):
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
         check_callback("progress", progress)
-        return Listing(self, paging, progress, anew)
+        return Listing(self, paging, progress, ANY.again if anew else ANY)
 
-    def _call(
-        self, paging: Paging, page: int, pagesize: int, *, anew: bool = False, freshness: Freshness = "any"
-    ) -> Call[Page[T]]:
-        """Return the request for one page, with `anew` for a second opinion (see `Call`)."""
+    def _call(self, paging: Paging, page: int, pagesize: int, freshness: Freshness = ANY) -> Call[Page[T]]:
+        """Return the request for one page."""
         params = [("page", str(page)), ("pagesize", str(pagesize))]
         if paging.orderby is not None:
             params.append(("orderby", paging.orderby))
@@ -90,7 +91,6 @@ class Resource(Generic[T]):
             params=tuple(params),
             returns=self._page_type,
             replayable=True,
-            anew=anew,
             freshness=freshness,
         )
 
@@ -106,25 +106,26 @@ class PageStream(Stream[Page[T]]):
         super().__init__(listing._tasks)
         self._resource, self._paging = listing._resource, paging
         self._sender = listing._resource._sender.of_operation()
-        self._progress, self._anew = listing._progress, listing._anew
-        self._freshness: Freshness = listing._freshness
+        self._progress, self._freshness = listing._progress, listing._freshness
         self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
         #: Whether it is known if the pages of a journal go with those that the service has now.
-        self._journal_checked = listing._anew
+        self._journal_checked = not listing._freshness.is_replayed
 
     async def _next(self) -> Page[T]:
         cursor, requests, journal = self._cursor, self._requests, self._sender.journal
         while not cursor.done:
             while (number := cursor.next_to_request()) is not None:
-                call = self._call(number, anew=cursor.is_second_opinion)
+                call = self._call(number)
+                if cursor.asks_again:
+                    call = call.again()
                 # At the first page that the journal has.
                 if not self._journal_checked and journal is not None and journal.find(call) is not None:
                     self._journal_checked = True
                     if not await self._is_continued(journal, number):
-                        self._anew = True  # from here on
+                        self._freshness = self._freshness.again  # from here on
                         call = self._call(number)
                 requests[number] = self._tasks.spawn(self._sender.send(call))
             task = requests[cursor.number]
@@ -147,10 +148,8 @@ class PageStream(Stream[Page[T]]):
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
 
-    def _call(self, number: int, *, anew: bool = False) -> Call[Page[T]]:
-        size = self._cursor.requested_size
-        anew = anew or self._anew
-        return self._resource._call(self._paging, number, size, anew=anew, freshness=self._freshness)
+    def _call(self, number: int) -> Call[Page[T]]:
+        return self._resource._call(self._paging, number, self._cursor.requested_size, self._freshness)
 
     async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
@@ -169,7 +168,7 @@ class PageStream(Stream[Page[T]]):
                 last = number
             number += 1
         try:
-            before, now = await send(kept[-1]), await send(replace(kept[-1], anew=True, replayable=False))
+            before, now = await send(kept[-1]), await send(replace(kept[-1].again(), replayable=False))
         except (BadRequestError, NotFoundError):
             pass
         else:
@@ -208,12 +207,10 @@ class Listing(AsyncReadable, Generic[T]):
         resource: Resource[T],
         paging: Paging,
         progress: Progress | None,
-        anew: bool,
-        freshness: Freshness = "any",
+        freshness: Freshness,
     ) -> None:
         self._resource, self._paging = resource, paging
-        self._progress, self._anew = progress, anew
-        self._freshness: Freshness = freshness
+        self._progress, self._freshness = progress, freshness
         self._tasks = Tasks(resource._tasks)
 
     if not TYPE_CHECKING:

@@ -1,35 +1,30 @@
 """Click statistics: public methods for `collect` and `collect_each`."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
-from anyio import CancelScope
 from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
-from .._core.batches import Batcher, Key, Keys, Selector, Tags, in_fixed_order, select
-from .._core.call import Progress, check_int
-from .._core.look_alikes import look_alikes_together
-from .._core.queries import AllTime, CountryGeo, Plan, Query, StatsRequest, Year, make_plan
+from .._core.batches import Batcher, Key, Keys, Tags, in_fixed_order, select
+from .._core.checks import Progress, check_int
+from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
-from .._fanout import AsyncReadable, Results, Tasks, WorkerPool
+from .._fanout import Results, Tasks, WorkerPool
 from .._sending.sender import Sender
-from .._summed_statistics import Statistics
-from .collect import Failure, OnError, RunState, collect
+from .._summed_statistics import RunningSum, Statistics
+from .batch_reading import by_activity, read_batches, read_requests
+from .collect import RunState, collect
 from .collect_each import EachRun
-from .service_traits import ServiceTraits
+from .failures import Failure, OnError, check_kind, check_missing, joined, plans_of
 from .stats_fetcher import StatsFetcher
 from .top import rank
 
 R = TypeVar("R", bound=Statistics)
-
-#: Number of links read ahead to be sorted.
-SORTED_AHEAD = 10_000
 
 
 class Stats:
@@ -55,14 +50,12 @@ class Stats:
         workers: int,
         max_keys_bytes: int,
         range_end: RangeEnd,
-        traits: ServiceTraits,
     ) -> None:
         self._sender = sender
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
         self._range_end: RangeEnd = range_end
-        self._traits = traits
 
     def plan(
         self,
@@ -82,7 +75,7 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        state = RunState(query, None, None)  # counts slashtags that cannot be requested
+        state = RunState(self._sender.health, query, None, None)  # counts slashtags that cannot be requested
         selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=state.missing)
@@ -99,29 +92,97 @@ class Stats:
     async def _run(
         self, fetcher: StatsFetcher, plan: Plan[R], progress: Progress | None, on_error: OnError[R] | None
     ) -> R:
-        state = RunState(plan.query, progress, on_error)
+        state = RunState(self._sender.health, plan.query, progress, on_error)
         state.total, state.missing = len(plan), plan.missing
         return await collect(fetcher, plan, state, self._workers)
 
+    @overload
     async def retry(
         self,
+        partial: R,
         failures: Iterable[Failure[R]],
         *,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
-    ) -> R:
-        """Request what failed, and return what to add to the partial result.
+    ) -> R: ...
 
-        The sum is complete, unless requests fail again and `on_error` gets them, or some cannot be sent
-        (`Failure.plan`). A `list[Failure[RangeStats]]` gives RangeStats. `progress` is called with (failures
-        done, total). Raises InvalidRequestError for no failures, and for those of results that cannot be
-        added; otherwise as `collect`.
+    @overload
+    async def retry(
+        self,
+        partial: Mapping[str, R],
+        failures: Iterable[Failure[R]],
+        *,
+        progress: Progress | None = None,
+        on_error: OnError[R] | None = None,
+    ) -> dict[str, R]: ...
+
+    @overload
+    async def retry(
+        self,
+        partial: ClicksTable,
+        failures: Iterable[Failure[Any]],
+        *,
+        progress: Progress | None = None,
+        on_error: OnError[Any] | None = None,
+    ) -> ClicksTable: ...
+
+    async def retry(
+        self,
+        partial: Statistics | Mapping[str, Statistics] | ClicksTable,
+        failures: Iterable[Failure[Any]],
+        *,
+        progress: Progress | None = None,
+        on_error: OnError[Any] | None = None,
+    ) -> Any:
+        """Request what a result lacks, as its failures tell, and return the whole result.
+
+        `partial` is the result of `collect` or `run`, a mapping of those of `collect_each`, or that of
+        `table`; it stays as it is. The whole is of the same kind, a dict for a mapping. It still lacks what
+        fails again, if `on_error` gets that, and what cannot be requested (`Failure.plan`). `progress` is
+        called with (failures done, total), or the slashtags of a mapping or table. Raises
+        InvalidRequestError, before anything is sent, for failures of another result, and for one that is
+        passed twice; TypeError for another `partial`; otherwise as `collect`.
         """
-        plans = [failure.plan for failure in failures if failure.plan is not None]
-        if len({plan.query._answer_type for plan in plans}) != 1:
-            raise InvalidRequestError("pass failures of one kind of query, which can be requested")
-        running_sum = plans[0].query._running_sum(None)
-        state = RunState(plans[0].query, progress, None)
+        plans = plans_of(failures)
+        if isinstance(partial, Statistics):
+            check_kind([partial], plans)
+            check_missing(partial, plans)
+            return await self._retry_sum(partial, plans, progress, on_error) if plans else partial
+        if isinstance(partial, ClicksTable):
+            check_missing(partial, plans)
+            known = [key for key, *_ in partial._parts]
+        elif isinstance(partial, Mapping):
+            check_kind(partial.values(), plans)
+            known = list(partial)
+        else:
+            raise TypeError("pass the partial result: statistics, a mapping of them, or a ClicksTable")
+        if not plans:
+            return partial if isinstance(partial, ClicksTable) else dict(partial)
+        plan = joined(plans, known)
+        state = RunState(self._sender.health, plan.query, progress, on_error)
+        state.total = sum(len(selector.names) for selector in plan._selectors)
+        each = self._run_each(plan, state)
+        if not isinstance(partial, ClicksTable):
+            async with each as results:
+                return {**partial, **{key: stats async for key, stats in results}}
+        name = "slashtag" if plan._selectors[0].tag is None else "tag"
+        table, dates = empty_table(plan.query, name, dimensions="label" in partial.names)
+        if table.names != partial.names:
+            raise InvalidRequestError("the failures are of another kind of query than the table")
+        table._begin_with(partial)
+        async with each as results:
+            async for key, stats in results:
+                table._add(key, stats, dates)
+        table._finish(partial.missing - len(plans) + state.missing)
+        return table
+
+    async def _retry_sum(
+        self, partial: R, plans: Sequence[Plan[R]], progress: Progress | None, on_error: OnError[R] | None
+    ) -> R:
+        running_sum = RunningSum(type(partial))
+        running_sum.add(partial)
+        running_sum.add_missing(-len(plans))
+        state = RunState(self._sender.health, plans[0].query, progress, None)
         state.total = len(plans)
         fetcher = self._fetcher()
 
@@ -131,6 +192,21 @@ class Stats:
 
         await WorkerPool(plans, work, self._workers).run()
         return running_sum.result()
+
+    def _run_each(self, plan: Plan[R], state: RunState) -> Results[tuple[str, R]]:
+        """Iterate over the results of a plan by slashtag or tag, as they complete; no months are skipped."""
+        run = EachRun(
+            self._fetcher(),
+            plan,
+            state,
+            zone=None,
+            now=datetime.now(UTC),
+            range_end=self._range_end,
+            inferred=True,
+            ordered=False,
+            workers=self._workers,
+        )
+        return run.start(None, self._tasks)
 
     async def collect(
         self,
@@ -154,7 +230,7 @@ class Stats:
         (for a slashtag that is read asynchronously when it is read), and errors of requests with a note
         naming the batch and window. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(self._sender.health, query, progress, on_error)
         batcher = self._batcher(state, is_sum=True)
         selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
@@ -201,7 +277,7 @@ class Stats:
         those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
         while iterating. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(self._sender.health, query, progress, on_error)
         return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits)
 
     async def table(
@@ -226,15 +302,8 @@ class Stats:
         without `dimensions`. It is requested as by `collect_each`, whose other options and errors it has.
         With `on_error` the table lacks what failed, and is not `complete`.
         """
-        state = RunState(query, progress, on_error)
-        middle = ("dimension", "label") if dimensions else ("date",)
-        dates: dict[date, int] = {}
-        if not dimensions and isinstance(query, Year | AllTime):
-            middle = ("month",)
-            dates = {date(query.year, n, 1): 0 for n in range(1, 13)} if isinstance(query, Year) else {}
-        elif not dimensions and isinstance(query, CountryGeo):
-            raise InvalidRequestError("statistics of a country have no days: pass dimensions=True")
-        table = ClicksTable(("tag" if keys is None else "slashtag", *middle, "clicks"))
+        state = RunState(self._sender.health, query, progress, on_error)
+        table, dates = empty_table(query, "tag" if keys is None else "slashtag", dimensions=dimensions)
         each = self._each(state, query, keys, tag, tags, timezone, False, inferred, earlier_hits)
         async with each as results:
             async for key, stats in results:
@@ -297,7 +366,7 @@ class Stats:
 
     def _fetcher(self) -> StatsFetcher:
         """Return what requests the statistics of one operation."""
-        return StatsFetcher(self._sender.of_operation(), self._traits)
+        return StatsFetcher(self._sender.of_operation())
 
     def _batcher(self, state: RunState, *, by_activity: bool = False, is_sum: bool = False) -> Batcher:
         """Return the builder of batches; those that the journal's job has made `by_activity` are apart.
@@ -310,74 +379,16 @@ class Stats:
         return Batcher(self._max_keys_bytes, state.report_bad_key, made, report)
 
 
-async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> AsyncGenerator[StatsRequest]:
-    """Yield the requests for batches that are read asynchronously; close what these are read from."""
-    async with aclosing(batches):
-        async for batch in batches:
-            for time_slice in plan._time_slices:
-                yield plan._request(batch, time_slice)
+def empty_table(query: Query[Any], name: str, *, dimensions: bool) -> tuple[ClicksTable, dict[date, int]]:
+    """Return a table for a query, and the months that all have there, zeros too.
 
-
-Sort = Callable[[list[Any]], list[Any]]
-
-
-async def read_batches(
-    keys: AsyncIterable[Key],
-    batcher: Batcher,
-    *,
-    listing: AsyncIterable[Any],
-    sort: Sort | None = None,
-    in_order: bool = False,
-) -> AsyncGenerator[Selector]:
-    """Yield batches of slashtags that are read asynchronously; close the listing they come from.
-
-    For a job they are read first: which batches it makes again depends on all of them.
+    Raises InvalidRequestError for statistics without days.
     """
-    try:
-        if batcher.made is not None:
-            found = [key async for key in keys]
-            if not in_order:
-                found = look_alikes_together(found)
-            for batch in batcher.batches(sort(found) if sort else found, in_order=in_order):
-                yield batch
-            return
-        async for key in sorted_ahead(keys, sort) if sort else keys:
-            for batch in batcher.add(key):
-                yield batch
-        for batch in batcher.remainder():
-            yield batch
-    finally:
-        if isinstance(listing, AsyncReadable):
-            # Shielded: the run may have been cancelled.
-            with CancelScope(shield=True):
-                await listing.aclose()
-
-
-async def sorted_ahead(keys: AsyncIterable[Key], sort: Sort) -> AsyncGenerator[Key]:
-    """Yield links sorted within blocks; slashtags as they come."""
-    block: list[Key] = []
-    async for key in keys:
-        block.append(key)
-        if isinstance(key, str) or len(block) == SORTED_AHEAD:
-            for link in sort(block):
-                yield link
-            block.clear()
-    for link in sort(block):
-        yield link
-
-
-def by_activity(keys: Iterable[Any], earlier_hits: Mapping[str, int | None] | None = None) -> list[Any]:
-    """Sort links so that those likely to have clicks are adjacent; slashtags keep their order.
-
-    First the links whose `hits` differ most from those of an earlier listing, then those with most hits. The
-    order affects only the number of requests of a per-link query, never its results.
-    """
-    before = earlier_hits or {}
-
-    def rank(link: Any) -> tuple[int, int]:
-        hits = getattr(link, "hits", None)
-        if not isinstance(hits, int):
-            return 0, 0
-        return -abs(hits - (before.get(link.slashtag) or 0)) if before else 0, -hits
-
-    return sorted(keys, key=rank)
+    middle = ("dimension", "label") if dimensions else ("date",)
+    dates: dict[date, int] = {}
+    if not dimensions and isinstance(query, Year | AllTime):
+        middle = ("month",)
+        dates = {date(query.year, n, 1): 0 for n in range(1, 13)} if isinstance(query, Year) else {}
+    elif not dimensions and isinstance(query, CountryGeo):
+        raise InvalidRequestError("statistics of a country have no days: pass dimensions=True")
+    return ClicksTable((name, *middle, "clicks")), dates

@@ -9,7 +9,6 @@ from .._core.call import Call
 from .._core.windows import Window
 from .._errors import BadRequestError, NotFoundError, SlashtagError, UnexpectedResponseError
 from .._sending.sender import Sender
-from .service_traits import ServiceTraits
 
 #: Paths in the document's sample requests, where they differ from the stated ones.
 SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
@@ -28,10 +27,9 @@ class StatsFetcher:
     have sent it: a 404, or one that contradicts itself or is about other days.
     """
 
-    def __init__(self, sender: Sender, traits: ServiceTraits) -> None:
+    def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        self.metrics = sender.metrics
-        self.traits = traits
+        self.metrics, self.health = sender.metrics, sender.health
 
     async def fetch(self, call: Call[Any], window: Window | None = None, *, is_result: bool = True) -> Any:
         """Return the statistics of an answer; an error gets a note that names the batch and window.
@@ -39,14 +37,14 @@ class StatsFetcher:
         `_core/contradictions.py` says what contradicts itself. If the second answer does too, it is counted
         and logged, provided that it `is_result`: that it goes into what the caller of the library gets.
         """
-        traits = self.traits
+        health = self.health
         try:
             stats, problem = (await self._request(call)).to_statistics(window)
-            if problem is not None and not traits.contradictions_stay:
+            if problem is not None and not health.contradictions_stay:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
-                answer = await self._request(replace(call, anew=True))
+                answer = await self._request(call.again())
                 stats, problem = answer.to_statistics(window)
-                traits.second_request(in_vain=problem is not None)
+                health.second_request(in_vain=problem is not None)
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
@@ -61,7 +59,7 @@ class StatsFetcher:
         stated, sampled = call.path, SAMPLE_PATHS.get(call.path)
         if sampled is None:
             return await self._confirm_404(call)
-        has_stated, uses_sample = self.traits.has_stated_path[stated], self.traits.uses_sample_path[stated]
+        has_stated, uses_sample = self.health.has_stated_path[stated], self.health.uses_sample_path[stated]
         if uses_sample:
             return await self._confirm_404(replace(call, path=sampled))
         try:
@@ -94,4 +92,4 @@ class StatsFetcher:
             return await self._sender.send(call)
         except NotFoundError as error:
             log.info("%s: requested once more: %s", call.label, error)
-            return await self._sender.send(replace(call, anew=True))
+            return await self._sender.send(call.again())

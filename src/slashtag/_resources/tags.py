@@ -4,7 +4,9 @@ import re
 
 import msgspec
 
-from .._core.call import MAX_TAG_DESCRIPTION, MAX_TAG_NAME, Call, check_text
+from .._core.call import Call
+from .._core.checks import check_text
+from .._core.limits import MAX_TAG_DESCRIPTION, MAX_TAG_NAME
 from .._core.look_alikes import folded
 from .._errors import BadRequestError, OutcomeUnknownError
 from .._records import Page, Tag

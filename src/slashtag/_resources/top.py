@@ -15,7 +15,7 @@ from functools import partial
 from heapq import nlargest
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from .._core.batches import MAX_KEYS, Key, Keys, check_slashtag
+from .._core.batches import Key, Keys, check_slashtag, halves, in_batches
 from .._core.queries import DateRange, Query, Year
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
@@ -170,7 +170,7 @@ async def first_places(
     of the first groups are counted, and _NotAdditiveError is raised where they are not the group. Raises what
     counting raises.
     """
-    parts = [tuple(keys[n : n + MAX_KEYS]) for n in range(0, len(keys), MAX_KEYS)]
+    parts = [tuple(part) for part in in_batches(keys)]
     # The highest rank that one of a group can have: their clicks together, but of a single link its rank.
     bounds = dict(zip(parts, await asyncio.gather(*map(count, parts)), strict=True))
     total, places = sum(bounds.values()), dict[tuple[str, ...], Place]()
@@ -183,7 +183,7 @@ async def first_places(
             clicks, others = await asyncio.gather(count(group), count_others(group))
             places[group] = Place(group[0], clicks, others)
             return {group: clicks - others if by_change else clicks}
-        first, second = group[: len(group) // 2], group[len(group) // 2 :]
+        first, second = map(tuple, halves(group))
         clicks, left = await count(first), bounds[group]
         if is_fixed and group in checked and clicks + await count(second) != left:
             raise _NotAdditiveError

@@ -7,22 +7,16 @@ from functools import partial
 from itertools import count
 from typing import Any, Literal
 from unicodedata import category
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import check_iterable
-from .._core.call import (
-    MAX_PASSWORD,
-    MAX_SLASHTAG,
-    Call,
-    Progress,
-    check_callback,
-    check_int,
-    check_text,
-    path_segment,
-)
+from .._core.call import Call
+from .._core.checks import Progress, check_callback, check_int, check_text
+from .._core.limits import MAX_ID, MAX_PASSWORD, MAX_SLASHTAG
 from .._core.scrubber import HIDDEN
 from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
@@ -195,7 +189,7 @@ class Urls(Resource[ShortUrl]):
         journal = self._sender.journal
         if journal is not None:
             # Pages of an earlier run would say which slashtags the links had then.
-            journal.list_anew()
+            journal.stop_replaying_pages()
         async with self.list(progress=progress) as links:
             async for link in links:
                 if seen is not None and link.slashtag:
@@ -361,3 +355,18 @@ def _address(text: str) -> str:
     host, _, path = text.rpartition("://")[2].partition("/")
     path = path.rstrip("/")
     return f"{host.lower()}/{path}" if path else ""
+
+
+def path_segment(key: str | int) -> str:
+    """Encode a slashtag or id as one path segment of an update."""
+    if isinstance(key, int):
+        return str(check_int("id", key, 1, MAX_ID))
+    check_text("slashtag", key, MAX_SLASHTAG)
+    if key.isascii() and key.isdigit():
+        raise InvalidRequestError(
+            f"the slashtag {key!r} is all digits, which the path cannot distinguish from an "
+            "id: another link might be changed; name the link by its id"
+        )
+    if key in (".", ".."):
+        raise InvalidRequestError(f"the slashtag {key!r} cannot be sent in a path; name the link by its id")
+    return quote(key, safe="")

@@ -1,28 +1,15 @@
-"""When a request may be sent: in the queue, as the throttle allows; as a retry, as its budget does."""
+"""When a request may be sent: in the queue, as the throttle allows."""
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from math import inf
-from typing import Any
 
-import anyio
-
-from .._core.call import Call
 from .._core.queue import Flow, Place, Queue
-from .._core.retry import RetryPolicy, backoff, is_failure
 from .._core.throttle.throttle import Throttle, Ticket
-from .._errors import APIError, RateLimitError, SessionClosedError, SlashtagError, TransportError
+from .._errors import SessionClosedError
 
 LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
-
-RETRIES_AT_ONCE = 100.0  # retries that a session may send at once
-EARNED = 0.2  # retries per request that succeeds at once
-#: Consecutive failures at which an outage is logged; shorter outages are not.
-OUTAGE_FAILURES = 3
-#: Seconds between two requests to a service that has not answered for so long that the others are not sent.
-PROBE_INTERVAL = 15.0
 
 log = logging.getLogger("slashtag")
 
@@ -109,7 +96,7 @@ class Admission:
         rejects, is_refused = (ticket.rejects, ticket.is_refused) if ticket is not None else (0, False)
         self._queue.put(place, waiter, rejects, is_refused=is_refused)
         self._first_deadline = min(self._first_deadline, deadline)
-        timer = None if max_wait is None else loop.call_at(deadline, self._refuse, waiter)
+        timer = None if max_wait is None else loop.call_at(deadline, self._give_up, waiter)
         try:
             self._pump(now)
             return await waiter.future
@@ -171,7 +158,7 @@ class Admission:
         """Admit requests while the throttle allows it, then set the timer."""
         throttle = self.throttle
         if throttle.paused_until > self._first_deadline:
-            self._refuse_hopeless()
+            self._give_up_hopeless()
         while self._queue:
             at = throttle.ready_at(now)
             if at > now:
@@ -183,14 +170,14 @@ class Admission:
             if not waiter.future.done():
                 waiter.future.set_result(throttle.depart(now, waiter.ticket))
 
-    def _refuse_hopeless(self) -> None:
-        """Refuse the requests whose time ends before the pause does."""
+    def _give_up_hopeless(self) -> None:
+        """Give up the requests whose time ends before the pause does."""
         for waiter in list(self._queue):
             if waiter.deadline < self.throttle.paused_until:
-                self._refuse(waiter)
+                self._give_up(waiter)
         self._first_deadline = min((waiter.deadline for waiter in self._queue), default=inf)
 
-    def _refuse(self, waiter: _Waiter) -> None:
+    def _give_up(self, waiter: _Waiter) -> None:
         """Raise WaitTooLongError in a request that waits."""
         if not waiter.future.done():
             self._queue.remove(waiter.place)
@@ -220,101 +207,3 @@ class Admission:
             if not waiter.future.done():
                 waiter.future.set_exception(SessionClosedError("the session is closed"))
         self._queue = Queue()
-
-
-class RetryBudget:
-    """Budget that allows retries freely until it is used up, then one at a time.
-
-    A retry costs 1, which is refunded if it succeeds. With an empty budget retries queue: each is sent a
-    backoff after the previous one has ended, which grows with the number of consecutive failures. A success
-    pays for two more retries, so the queue empties as fast as the service recovers. A warning is logged once
-    if the queue keeps failing, since that may take minutes. If all requests fail for as long as one may
-    take, the others would wait as long one after the other: they fail at once, but for one in a while.
-    """
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-        self._left = RETRIES_AT_ONCE
-        #: Failures in a row of retries that were sent alone.
-        self._failed_alone = 0
-        #: Times of the first failure since the last answer, of the latest one, and of the next probe.
-        self._failing_since = self._failed_at = inf
-        self._probe_at = -inf
-        #: Held by the first in the queue, and by one that was sent with an empty budget.
-        self._turn = asyncio.Lock()
-
-    def earn(self) -> None:
-        """Record a request that succeeded at once."""
-        if self._left < RETRIES_AT_ONCE:
-            self._left = min(RETRIES_AT_ONCE, self._left + EARNED)
-
-    def answered(self) -> None:
-        """Record an answer, be it an error that concerns its request only."""
-        self._failing_since = inf
-
-    def failed(self, now: float) -> None:
-        """Record an attempt that failed because of the service's health."""
-        self._failing_since, self._failed_at = min(self._failing_since, now), now
-
-    def is_outage(self, patience: float) -> bool:
-        """Return whether retries keep failing, and all requests have for `patience` seconds."""
-        if self._failed_alone < OUTAGE_FAILURES:
-            return False
-        now = asyncio.get_running_loop().time()
-        return now - self._failed_at < patience <= now - self._failing_since
-
-    def check(self, call: Call[Any], patience: float) -> None:
-        """Raise TransportError during an outage of `patience` seconds, unless this call may be sent."""
-        if not self.is_outage(patience):
-            return
-        now = asyncio.get_running_loop().time()
-        if now < self._probe_at:
-            seconds = now - self._failing_since
-            raise TransportError(
-                f"not sent: all requests have failed for {seconds:.0f} s",
-                method=call.method,
-                path=call.path,
-                attempts=0,
-                unsent=True,
-            )
-        self._probe_at = now + PROBE_INTERVAL
-
-    async def wait(self, patience: float, last: SlashtagError) -> bool:
-        """Wait up to `patience` seconds until a retry may be sent, whose end is told to `ended`.
-
-        Return whether no other one is sent until then. Raises the `last` error if it may not be sent, and
-        SessionClosedError.
-        """
-        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
-        with anyio.move_on_after(patience):
-            async with AsyncExitStack() as turn:
-                await turn.enter_async_context(self._turn)
-                if self._left < 1:
-                    # Not random, because no other one waits for it.
-                    seconds = backoff(RetryPolicy(), self._failed_alone + 1, jitter=0.75)
-                    await self._admission.sleep_until(asyncio.get_running_loop().time() + seconds)
-                is_alone = self._left < 1
-                self._left = max(self._left - 1, 0.0)
-                if is_alone:
-                    turn.pop_all()  # `ended` lets the next one go on
-                return is_alone
-        raise last
-
-    def ended(self, error: BaseException | None, *, is_alone: bool) -> None:
-        """Record the end of a retry."""
-        if error is not None and is_failure(error):
-            self._failed_alone += is_alone
-            if is_alone and self._failed_alone == OUTAGE_FAILURES:
-                log.warning("the service keeps failing, retrying one request at a time: %s", error)
-        else:
-            is_answered = error is None or (
-                isinstance(error, APIError) and not isinstance(error, RateLimitError)
-            )
-            if is_answered:
-                if self._failed_alone >= OUTAGE_FAILURES:
-                    log.info("the service has recovered")
-                self._failed_alone = 0
-            # Refund the cost, and as much again while retries are sent one at a time, or wait for that.
-            self._left = min(RETRIES_AT_ONCE, self._left + (2 if is_answered and self._turn.locked() else 1))
-        if is_alone:
-            self._turn.release()

@@ -104,14 +104,10 @@ class Attempt:
     written: bool | None = False
     _expired = False
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, at: float, *, new_connection: bool, no_cache: bool
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
         task = asyncio.current_task(loop)
         assert task is not None
         self.at = at
-        self.new_connection = new_connection
-        self.no_cache = no_cache
         self._task = task
         self._cancelling = task.cancelling()
 
@@ -196,7 +192,7 @@ class FastPath:
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
-        pooled = (None if attempt.new_connection else self._take()) or await self._connect()
+        pooled = (None if call.freshness.another_connection else self._take()) or await self._connect()
         try:
             protocol = pooled.protocol
             transport = protocol.transport
@@ -204,7 +200,7 @@ class FastPath:
             protocol.set_response_params(read_until_eof=True)  # makes a parser for this answer
             attempt.written = True
             # Not in a variable, which a traceback may show: it has the credentials, and passwords of links.
-            transport.write(self._encode(call, target, attempt))
+            transport.write(self._encode(call, target))
             message, content = await read_head(protocol)
             while 100 <= message.code <= 199 and message.code != SWITCHING_PROTOCOLS:
                 message, content = await read_head(protocol)
@@ -214,7 +210,7 @@ class FastPath:
             raise
         # After a 101 the connection uses another protocol.
         if content.at_eof() and message.code != SWITCHING_PROTOCOLS:
-            if attempt.new_connection and self._idle:
+            if call.freshness.another_connection and self._idle:
                 # Instead of the one used before, which may be that of the answer in doubt.
                 self._idle.pop().connection.close()
             self._keep(pooled)
@@ -222,14 +218,14 @@ class FastPath:
             pooled.connection.close()
         return message.code, message.headers, body
 
-    def _encode(self, call: Call[Any], target: str, attempt: Attempt) -> bytes:
+    def _encode(self, call: Call[Any], target: str) -> bytes:
         """Return a request as it is sent."""
         entity = ""
         if call.body is not None:
             entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
         elif call.method != "GET":
             entity = "Content-Length: 0\r\n"
-        if attempt.no_cache:
+        if call.freshness.past_caches:
             entity += "{}: {}\r\n".format(*NO_CACHE)
         return f"{call.method} {target}{self._head}{entity}\r\n".encode() + (call.body or b"")
 

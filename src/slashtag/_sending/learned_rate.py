@@ -1,14 +1,11 @@
 """Rates that sessions learnt, kept in one small file for the next run of the same account.
 
-Nothing depends on the file: without it, or if it cannot be read, the rate is learnt anew. There is no lock:
-of two sessions that end at once one keeps its rate. An account is named by a hash of its base URL and apikey,
+Nothing depends on the file: without it, or if it cannot be read, the rate is learnt anew. Of two
+sessions that end at once one keeps its rate. An account is named by a hash of its base URL and apikey,
 with a salt of the file's own, so the file holds no credential and does not tell accounts.
 """
 
 import logging
-import os
-import sys
-from hashlib import pbkdf2_hmac
 from math import inf
 from pathlib import Path
 from secrets import token_hex
@@ -17,9 +14,13 @@ from time import time
 import msgspec
 from msgspec import Struct
 
+from .._atomic_file import AtomicFile
+from .._credentials import account_hash
+from .._errors import ExportError
+from .._files import user_folder
+
 CAUTION = 0.8  # share of a kept rate to begin at: a short run measures the burst of a bucket, too
 MAX_AGE = 86_400.0  # seconds after which a rate is out of date
-ROUNDS = 5_000  # of the hash, 2 ms: an apikey is not guessed from it
 
 log = logging.getLogger("slashtag")
 
@@ -39,20 +40,13 @@ class Rates(Struct):
 
     def name(self, base_url: str, apikey: str) -> str:
         """Return the hash of an account."""
-        return pbkdf2_hmac("sha256", f"{base_url}\0{apikey}".encode(), self.salt.encode(), ROUNDS, 16).hex()
+        return account_hash(apikey, self.salt, base_url, 16).hex()
 
 
 def path() -> Path | None:
-    """Return the path of the file, by the rules of the system; None where it has no place."""
-    if sys.platform == "win32":
-        folder = os.environ.get("LOCALAPPDATA", "")
-    else:
-        folder = os.environ.get("XDG_STATE_HOME", "")
-        # XDG: a relative path is to be ignored.
-        if not os.path.isabs(folder):
-            home = os.environ.get("HOME", "")
-            folder = os.path.join(home, ".local", "state") if os.path.isabs(home) else ""
-    return Path(folder, "slashtag", "rates.json") if folder else None
+    """Return the path of the file; None where it has no place."""
+    folder = user_folder("state")
+    return None if folder is None else folder / "rates.json"
 
 
 def load(base_url: str, apikey: str) -> float | None:
@@ -79,16 +73,9 @@ def save(base_url: str, apikey: str, rate: float) -> None:
         found.rates = {name: other for name, other in found.rates.items() if _is_valid(other, now)}
         found.rates[found.name(base_url, apikey)] = Rate(rate, now)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = file.with_name(f"{file.name}.{os.getpid()}.{token_hex(4)}.part")
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as opened:
-                opened.write(msgspec.json.encode(found))
-            part.replace(file)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-    except (OSError, ValueError) as error:
+        with AtomicFile(file, mode=0o600) as opened:
+            opened.write(msgspec.json.encode(found))
+    except (OSError, ValueError, ExportError) as error:
         log.debug("the learnt rate is not kept: %s", error)
 
 

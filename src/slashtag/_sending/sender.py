@@ -31,7 +31,8 @@ from .._core.retry import (
 )
 from .._core.throttle.throttle import Ticket
 from .._errors import APIError, QueueTimeoutError, RateLimitError, RequestFailedError, SlashtagError
-from .admission import Admission, RetryBudget, WaitTooLongError
+from .admission import Admission, WaitTooLongError
+from .health import ServiceHealth
 from .metrics import Metrics
 from .transport import Transport
 
@@ -56,7 +57,7 @@ class CallState(Struct):
     waited: float = 0.0  # seconds of waiting for admission
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
     ticket: Ticket | None = None  # of the 429s that it has met
-    refusal: RateLimitError | None = None  # the last of these
+    rejection: RateLimitError | None = None  # the last of these
     backoff: float = 0.0  # seconds before the next attempt
     last: SlashtagError | None = None
     on_send: Callable[[], object] | None = None  # is called before the first attempt is sent
@@ -74,7 +75,7 @@ class Sender:
     admission: Admission
     metrics: Metrics
     journal: Journal | None
-    retry_budget: RetryBudget
+    health: ServiceHealth
     timeout: float
     retry: RetryPolicy
     max_response_bytes: int
@@ -104,14 +105,14 @@ class Sender:
                 data = parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
                 self.journal.replayed(call, data)
                 return data
-        self.retry_budget.check(call, self.retry.max_elapsed)
+        self.health.check(call, self.retry.max_elapsed)
         state = CallState(self.admission.place(self.flow), on_send=on_send)
         try:
             data = await self._attempt(call, state)
         except SlashtagError as error:
             state.last = error
         else:
-            self.retry_budget.earn()
+            self.health.succeeded()
             return data
         if retryable(call, state.last) and not self._gives_up(state):
             try:
@@ -138,18 +139,16 @@ class Sender:
                 raise state.last
             metrics.attempts += 1
             state.attempts += 1
-            # A retry may meet another backend.
-            new_connection = call.anew or call.freshness == "new connection" or state.last is not None
             try:
                 if state.on_send is not None:
                     state.on_send()
                     state.on_send = None
                 status, headers, body = await self.transport.exchange(
-                    call,
+                    # A retry may meet another backend.
+                    call if state.last is None else call.again(),
                     began,
                     timeout,
                     self.max_response_bytes,
-                    new_connection=new_connection,
                     is_cut=timeout < self.timeout,
                 )
                 metrics.bytes_received += len(body)
@@ -167,7 +166,7 @@ class Sender:
                 served, made = answered_at(headers), answered_at(headers, time())
                 if served is not None:
                     metrics._note_clock(served, time())
-                self.retry_budget.answered()
+                self.health.answered()
                 self.admission.accepted(ticket, loop.time())
                 # Last: the service has answered, though not as it is now.
                 now = time()
@@ -197,10 +196,10 @@ class Sender:
             state.spent += now - began
             state.answer_lost |= call.method != "GET" and answer_lost(error)
             if is_failure(error):
-                self.retry_budget.failed(now)
+                self.health.failed()
                 self.admission.failed(ticket, now, pause_of_503(error))
             elif isinstance(error, APIError):
-                self.retry_budget.answered()
+                self.health.answered()
                 self.admission.accepted(ticket, now)
             else:  # nothing was learnt: the session was closed, say
                 self.admission.cancelled(ticket)
@@ -209,11 +208,11 @@ class Sender:
             fields = _fields(call, error=error, duration=seconds)
             log.debug("%s %s%s: %s, %.3f s", *_named(call), kind, seconds, extra=fields)
             raise error
-        self.retry_budget.answered()
+        self.health.answered()
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
         state.earliest = self.admission.rejected(ticket, state.place, now, error.retry_after)
-        state.ticket, state.refusal = ticket, error
+        state.ticket, state.rejection = ticket, error
         self.metrics._sends_again(state.earliest, now)
         if (limit := tag_limit(call, error, ticket)) is not None:
             state.attempts += ticket.rejects  # which were answers to this call
@@ -250,10 +249,10 @@ class Sender:
             state.waited += asyncio.get_running_loop().time() - began
         waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
         text = f"given up: {waited} max_wait ({max_wait:g} s)"
-        if state.refusal is None:
+        if state.rejection is None:
             reason = f"{text} in the session's queue; nothing was answered 429 to it"
             raise QueueTimeoutError(reason, retry_after=seconds, unsent=not state.attempts)
-        headers = state.refusal.headers
+        headers = state.rejection.headers
         raise RateLimitError(text + _known_of(state), status=429, retry_after=seconds, headers=headers)
 
     async def _retry(self, call: Call[T], state: CallState) -> T:
@@ -265,6 +264,9 @@ class Sender:
             assert state.last is not None
             raise state.last from None
 
+        # It neither waits nor stops by itself. Its first attempt is the second of the call, so there is a
+        # wait before it too. A wait ends when the session closes, and goes on until it is the turn of this
+        # retry in the session, within `max_elapsed`. When to stop depends on other requests as well.
         retrying = tenacity.AsyncRetrying(
             # A positive predicate: a negative one would catch CancelledError.
             retry=tenacity.retry_if_exception(lambda error: retryable(call, error)),
@@ -279,7 +281,7 @@ class Sender:
         state.backoff = max(backoff(policy, state.attempts, random.random()), told)
         out_of_time = state.spent + state.backoff >= policy.max_elapsed
         out_of_time |= policy.max_wait is not None and told > policy.max_wait
-        out_of_time |= self.retry_budget.is_outage(policy.max_elapsed)
+        out_of_time |= self.health.is_outage(policy.max_elapsed)
         return out_of_time or state.attempts >= policy.max_attempts
 
     async def _send_again(self, call: Call[T], state: CallState) -> T:
@@ -295,24 +297,24 @@ class Sender:
         await self.admission.sleep_until(began + seconds)
         patience = max(0.0, self.retry.max_elapsed - state.spent - seconds)
         try:
-            is_alone = await self.retry_budget.wait(patience, last)
+            is_alone = await self.health.wait_to_retry(patience, last)
         finally:
             state.spent += clock() - began
         metrics.retries += 1
         try:
             data = await self._attempt(call, state)
         except BaseException as error:
-            self.retry_budget.ended(error, is_alone=is_alone)
+            self.health.retried(error, is_alone=is_alone)
             if isinstance(error, SlashtagError):
                 state.last = error
             raise
-        self.retry_budget.ended(None, is_alone=is_alone)
+        self.health.retried(None, is_alone=is_alone)
         return data
 
 
 def _known_of(state: CallState) -> str:
     """Return what the 429s of a call have shown, to be added to the message of its error."""
-    ticket, error = state.ticket, state.refusal
+    ticket, error = state.ticket, state.rejection
     if ticket is None or error is None:
         return ""
     times = f"{ticket.rejects} times" if ticket.rejects > 1 else "once"

@@ -67,7 +67,7 @@ class SessionPath:
         theirs = getattr(http, "_middlewares", ())
         options: dict[str, Any] = {
             "allow_redirects": False,
-            "middlewares": (*theirs, partial(self._middleware, attempt)),
+            "middlewares": (*theirs, partial(self._middleware, call, attempt)),
             "data": call.body,
         }
         if self._is_given:
@@ -76,7 +76,7 @@ class SessionPath:
         url = URL(self._origin + target, encoded=True)
         try:
             # The headers are not in a variable, which a traceback may show.
-            response = await http.request(call.method, url, **self._headers(call, attempt, http), **options)
+            response = await http.request(call.method, url, **self._headers(call, http), **options)
         except _DroppedError as dropped:
             raise dropped.args[0] from None
         content = response.content
@@ -89,7 +89,7 @@ class SessionPath:
                 response.close()
         return response.status, response.headers, body
 
-    def _headers(self, call: Call[Any], attempt: Attempt, http: aiohttp.ClientSession) -> dict[str, Any]:
+    def _headers(self, call: Call[Any], http: aiohttp.ClientSession) -> dict[str, Any]:
         """Return the options of a request with the headers of the call, for the service and for the proxy."""
         headers = self._credentials.headers
         name, text = USER_AGENT
@@ -98,7 +98,7 @@ class SessionPath:
             headers[name] = text
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        if attempt.no_cache:
+        if call.freshness.past_caches:
             headers |= (NO_CACHE,)
         if self._proxy is None:
             return {"headers": headers}
@@ -108,12 +108,16 @@ class SessionPath:
         return {"headers": headers | self._proxy.headers}
 
     async def _middleware(
-        self, attempt: Attempt, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+        self,
+        call: Call[Any],
+        attempt: Attempt,
+        request: aiohttp.ClientRequest,
+        handler: aiohttp.ClientHandlerType,
     ) -> aiohttp.ClientResponse:
         """Record whether the request was written; raise _DroppedError for a dropped connection."""
         # aiohttp calls `send` with the connection: the only place between connecting and writing.
         if TESTED and isinstance(request, aiohttp.ClientRequest):
-            vars(request)["send"] = partial(self._send, attempt, request)
+            vars(request)["send"] = partial(self._send, call, attempt, request)
             attempt.written = bool(attempt.written)
         while True:
             try:
@@ -124,7 +128,7 @@ class SessionPath:
                 raise _DroppedError(error) from None
 
     async def _send(
-        self, attempt: Attempt, request: aiohttp.ClientRequest, connection: Connection
+        self, call: Call[Any], attempt: Attempt, request: aiohttp.ClientRequest, connection: Connection
     ) -> aiohttp.ClientResponse:
         """Write the request if the connection is still good."""
         protocol, transport = connection.protocol, connection.transport
@@ -134,7 +138,7 @@ class SessionPath:
         # For a new connection all that have carried requests are closed: one may have the answer in doubt.
         if parser is None:
             vars(protocol)["read"] = partial(read_head, protocol)
-        elif attempt.new_connection or has_leftover(parser) or readable(transport)():
+        elif call.freshness.another_connection or has_leftover(parser) or readable(transport)():
             raise _StaleError
         self._parsers[protocol] = protocol._parser
         attempt.written = True

@@ -15,7 +15,8 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 from yarl import URL
 
-from .._core.call import UNRESERVED, Call
+from .._core.batches import UNRESERVED
+from .._core.call import Call
 from .._core.scrubber import Scrubber
 from .._credentials import Credentials, Proxy
 from .._errors import (
@@ -27,6 +28,7 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .fast_path import NO_TIMEOUT, SWITCH, TESTED, USER_AGENT, Attempt, FastPath, Response, obstacle
+from .health import Finding
 from .session_path import SessionPath
 
 log = logging.getLogger("slashtag")
@@ -85,13 +87,16 @@ class Transport:
         )
         self._fast_path: FastPath | None = None
         self._told_obstacle = False
-        is_direct = self.given is None and self.proxy is None
-        self._use_fast_path = is_direct and os.environ.get(SWITCH) != "0"
+        self._is_direct = self.given is None and self.proxy is None and os.environ.get(SWITCH) != "0"
+        #: That parts of aiohttp could not be used, of late or before: one GET then shows whether they can.
+        self._is_unusable = Finding()
+        self._was_unusable = False
 
     @property
     def way(self) -> str:
         """How requests are sent: over aiohttp's connections, or through `ClientSession.request`."""
-        bypasses = self._use_fast_path and (TESTED if self._own is None else not obstacle(self._own))
+        is_usable = self._is_direct and not self._is_unusable
+        bypasses = is_usable and (TESTED if self._own is None else not obstacle(self._own))
         return "connections of aiohttp" if bypasses else "ClientSession.request"
 
     def bind(self) -> None:
@@ -147,19 +152,16 @@ class Transport:
         timeout: float,
         max_bytes: int,
         *,
-        new_connection: bool,
         is_cut: bool = False,
     ) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`, `is_cut` if they are what is left of a policy's `max_elapsed`;
-        `new_connection`, which may reach another backend: past caches too.
+        `timeout`: seconds from `now`, `is_cut` if they are what is left of a policy's `max_elapsed`.
         Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
         for a body over `max_bytes`, and SessionClosedError.
         """
         assert self.loop is not None
-        no_cache = new_connection or call.freshness != "any"
-        attempt = Attempt(self.loop, now + timeout, new_connection=new_connection, no_cache=no_cache)
+        attempt = Attempt(self.loop, now + timeout)
         self._attempts.add(attempt)
         if attempt.at < self._timer_at:
             self._expire()
@@ -182,8 +184,12 @@ class Transport:
     async def _exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> Response:
         http = self.http()
         target = self.target(call)
-        why = obstacle(http) if self._use_fast_path else ""
-        on_fast_path = self._use_fast_path and not why
+        may_bypass = self._is_direct and not self._is_unusable
+        why = obstacle(http) if may_bypass else ""
+        # Not a write, whose outcome might then be unknown.
+        on_fast_path = may_bypass and not why and not (self._was_unusable and call.method != "GET")
+        if is_probe := on_fast_path and self._was_unusable:
+            self._is_unusable.note()  # until its answer is there
         if why and not self._told_obstacle:
             self._told_obstacle = True
             log.info("requests go through ClientSession.request, at twice the cost: %s", why)
@@ -193,6 +199,9 @@ class Transport:
                 if self._fast_path is None:
                     self._fast_path = FastPath(http, self.base, self.credentials)
                 response = await self._fast_path.request(call, target, attempt, max_bytes)
+                if is_probe:
+                    self._was_unusable = False
+                    self._is_unusable.forget()
             else:
                 response = await self._session_path.request(http, call, target, attempt, max_bytes)
             status, headers, body = response
@@ -220,9 +229,11 @@ class Transport:
             if not on_fast_path:
                 raise
             # aiohttp internals differ from those that the fast path was tested with.
-            log.warning("requests go through ClientSession.request from now on: %r", error)
-            self._use_fast_path = False
+            log.warning("requests go through ClientSession.request for some minutes: %r", error)
+            self._was_unusable = True
+            self._is_unusable.note()
             self._close_idle()
+            self._fast_path = None
             if not attempt.written:
                 return await self._exchange(call, max_bytes, attempt)
             failure = TransportError("the answer could not be read")

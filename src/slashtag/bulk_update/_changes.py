@@ -32,14 +32,18 @@ class Problem(Struct, frozen=True, order=True):
 class ChangesError(InvalidRequestError):
     """Errors of a list of changes, of which nothing was sent.
 
-    `problems` lists all errors in the order of the lines; none shows a password.
+    `problems` lists all errors in the order of the lines, `doubts` what is doubtful of the other rows; none
+    shows a password.
     """
 
     _kind = "error"
 
-    def __init__(self, where: str, problems: Iterable[Problem]) -> None:
-        self.problems = sorted(problems)
-        self.summary = f"{where} has {many(len(self.problems), self._kind)}; nothing was sent"
+    def __init__(self, where: str, problems: Iterable[Problem], doubts: Iterable[Problem] = ()) -> None:
+        self.problems, self.doubts = sorted(problems), sorted(doubts)
+        found = many(len(self.problems), self._kind)
+        if self.doubts:
+            found += f" and {many(len(self.doubts), DoubtfulChangesError._kind)}"
+        self.summary = f"{where} has {found}; nothing was sent"
         super().__init__(f"{self.summary}: {'; '.join(map(str, self.problems[:3]))}")
 
 
@@ -115,11 +119,11 @@ class Sheet(Struct, frozen=True):
 
     def changes(
         self, links: LinkIndex, is_own: Callable[[ShortUrl], bool] = lambda _: False
-    ) -> list[ChangeRow]:
-        """Return its changes, of a listing the rows that differ from their link, found by id.
+    ) -> tuple[list[ChangeRow], list[Problem]]:
+        """Return its changes, of a listing the rows that differ from their link, found by id; and errors.
 
-        Raises ChangesError with all errors of the rows, such as a changed read-only column, or an
-        `updated_at` that is not the link's, unless `is_own` says that a link is as this file left it.
+        Errors are such as a changed read-only column, or an `updated_at` that is not the link's, unless
+        `is_own` says that a link is as this file left it.
         """
         problems: list[Problem] = []
         rows: list[ChangeRow] = []
@@ -134,7 +138,7 @@ class Sheet(Struct, frozen=True):
                     rows.append(ChangeRow(line, _change(given | {"id": cells["id"]}), listed))
             except InvalidRequestError as error:
                 problems.append(Problem(line, str(error)))
-        return checked(rows, self.where, problems)
+        return checked(rows, problems)
 
 
 def read_sheet(path: str | os.PathLike[str]) -> Sheet:
@@ -158,14 +162,11 @@ def read_sheet(path: str | os.PathLike[str]) -> Sheet:
     return Sheet(str(path), is_listing, rows)
 
 
-def checked(
-    rows: list[ChangeRow], where: str = "the list of changes", problems: Iterable[Problem] = ()
-) -> list[ChangeRow]:
-    """Return the rows; raises ChangesError for their errors, and for problems found before."""
+def checked(rows: list[ChangeRow], problems: Iterable[Problem] = ()) -> tuple[list[ChangeRow], list[Problem]]:
+    """Return the rows without errors, and all errors, those that were found before first."""
     found = [Problem(*each) for each in find_problems(((row.line, row.change) for row in rows), "line")]
-    if found or problems:
-        raise ChangesError(where, [*problems, *found])
-    return rows
+    lines = {problem.line for problem in found}
+    return [row for row in rows if row.line not in lines], [*problems, *found]
 
 
 def _edited(cells: Mapping[str, str], links: LinkIndex, is_own: Callable[[ShortUrl], bool]) -> dict[str, str]:

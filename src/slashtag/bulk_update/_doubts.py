@@ -11,14 +11,14 @@ several destinations      a word that one or two have, and that differs by a cha
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from math import isclose
 
 from .. import Change
 from .._internal import find_doubts
 from ._changes import Problem
-from ._plan import PlannedRow
+from ._plan import Difference
 
 #: A shorter word is often another one: men and women, de and en.
 SHORTEST = 4
@@ -30,20 +30,20 @@ _SHORTENED = re.compile(r"-?\d([.,]\d+)?E[+-]\d+")
 _DATE = re.compile(r"\d{1,2}-[^\W\d_]{3}(-\d{2,4})?|[^\W\d_]{3}-\d{2}|\d{2}\.\d{2}\.(\d{2}|\d{4})")
 
 
-def doubts(rows: Sequence[PlannedRow]) -> list[Problem]:
-    """Return what rows alter that is doubtful, in the order of their lines."""
+def doubts(rows: Iterable[tuple[int, Change, Iterable[Difference]]]) -> list[Problem]:
+    """Return what changes alter that is doubtful, in the order of their lines; each with its differences."""
     found: list[Problem] = []
     destinations: list[tuple[int, str]] = []
-    for row in rows:
-        altered = {each.member for each in row.differences}
-        given = {name: getattr(row.change, name) for name in ("destination", "slashtag") if name in altered}
-        found += [Problem(row.sent.line, text) for text in find_doubts(Change(row.change.key, **given))]
-        for each in row.differences:
-            if each.member == "slashtag" and is_reformatted(each.now, each.new):
-                told = f"{each.new!r} is how a spreadsheet writes {each.now!r}, the slashtag of the link"
-                found.append(Problem(row.sent.line, told))
+    for line, change, differences in rows:
+        altered = {each.member: each for each in differences}
+        given = {name: getattr(change, name) for name in ("destination", "slashtag") if name in altered}
+        found += [Problem(line, text) for text in find_doubts(Change(change.key, **given))]
+        renamed = altered.get("slashtag")
+        if renamed is not None and is_reformatted(renamed.now, renamed.new):
+            told = f"{renamed.new!r} is how a spreadsheet writes {renamed.now!r}, the slashtag of the link"
+            found.append(Problem(line, told))
         if "destination" in given:
-            destinations.append((row.sent.line, given["destination"]))
+            destinations.append((line, given["destination"]))
     lines = {problem.line for problem in found}
     return sorted([*found, *(each for each in typos(destinations) if each.line not in lines)])
 

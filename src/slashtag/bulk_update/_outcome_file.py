@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import AsyncSession, ExportError
-from .._internal import FileLock, account_key, boot_id, in_thread, sync_folder
+from .._internal import FileLock, boot_id, in_thread, sync_folder
 
 Status = Literal["announced", "sent", "done", "failed", "unknown"]
 #: Statuses of a change that may have been done; an "announced" one is listed only if it may have been sent.
@@ -129,7 +129,7 @@ class OutcomeFile:
         except (msgspec.DecodeError, UnicodeDecodeError):
             told = "is no file of outcomes, or was edited: what was done is not known without it"
             raise ExportError(f"{self._path} {told}") from None
-        key = account_key(self._session, first.salt)
+        key = self._session._account_key(first.salt)
         self._key, account = key[32:], key[:32].hex()
         if lines and first.account != account:
             raise ExportError(

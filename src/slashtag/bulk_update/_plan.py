@@ -18,9 +18,9 @@ from msgspec import UNSET, Struct
 from msgspec.structs import astuple, replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl, UnexpectedResponseError
-from .._internal import find_problems, list_current
+from .._internal import find_problems, list_on_request
 from ..export import names_of_tags
-from ._changes import ChangeRow, ChangesError, LinkIndex, Problem, Sheet, host_of
+from ._changes import ChangeRow, LinkIndex, Problem, Sheet, host_of
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome
 
 
@@ -63,12 +63,13 @@ async def plan(
     progress: Progress | None,
     *,
     repeat_lost: bool,
-) -> list[PlannedRow]:
-    """List the links of the account and return the rows; raises ChangesError for those that cannot be sent.
+) -> tuple[list[PlannedRow], list[Problem]]:
+    """List the links of the account and return the rows, and the errors of those that cannot be sent.
 
     A preview and an update plan alike.
     """
     names: dict[int, str] = {}
+    problems: list[Problem] = []
     if isinstance(changes, Sheet):
         names = await names_of_tags(session)
         links = LinkIndex(await _links(session, progress, is_guarded=changes.is_guarded), names)
@@ -78,28 +79,26 @@ async def plan(
             earlier = file.last.get(url.id)
             return earlier is not None and earlier.left_as == _state(file, url)
 
-        changes = changes.changes(links, is_own)
+        changes, problems = changes.changes(links, is_own)
     else:
         links = LinkIndex(await _links(session, progress, is_guarded=False))
     rows = [_row(row, links, file) for row in changes]
     line_of: dict[int | None, int] = {}
-    problems = [
+    problems += [
         Problem(sent.line, f"{sent.key!r}: it is the link of line {line_of[sent.id]}")
         for sent in (row.sent for row in rows if row.url is not None)
         if line_of.setdefault(sent.id, sent.line) != sent.line
     ]
     left = [row for row in rows if row.is_left(repeat_lost=repeat_lost)]
     problems += _conflicts(left, links)
-    if problems:
-        raise ChangesError("the list of changes", problems)
-    return rows
+    return rows, problems
 
 
 async def _links(session: AsyncSession, progress: Progress | None, *, is_guarded: bool) -> list[ShortUrl]:
     if not is_guarded:
         return await session.urls.list(progress=progress, anew=True).to_list()
     try:
-        return await list_current(session, progress).to_list()
+        return await list_on_request(session, progress).to_list()
     except UnexpectedResponseError as error:
         if error.status == 200 and not error.repeatable:
             error.add_note(

@@ -29,7 +29,7 @@ from ._changes import (
 )
 from ._doubts import doubts
 from ._outcome_file import OutcomeFile, RowOutcome, Status
-from ._plan import Difference, PlannedRow, completed, plan
+from ._plan import Difference, PlannedRow, completed, find_differences, plan
 
 _SENT_BEFORE = "an earlier run sent it without an answer, and the link is not known to be so: look at it"
 _SENT_AGAIN = "an earlier run sent it and got no answer, this run sent it again: "
@@ -122,7 +122,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         self._session = session
         if isinstance(changes, str | os.PathLike):
             try:
-                self._given = _read_changes(changes)
+                self._given = _read_changes(changes, is_confirmed=confirm is True)
             except InvalidRequestError as error:
                 raise error.with_traceback(None) from None  # the frames below have passwords of links
             # Rows of a listing are compared with the links first; they have destination and redirect code.
@@ -131,7 +131,9 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         elif outcomes is None:
             raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
         else:
-            self._given = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
+            rows, problems = checked([ChangeRow(n, change) for n, change in enumerate(changes, 1)])
+            _check("the list of changes", problems, [] if confirm is True else _doubts_of(rows))
+            self._given = rows
         check_local_path(outcomes)
         self.path = Path(outcomes)
         #: The file of the links as they were; None if no change was left to send.
@@ -174,17 +176,20 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         )
 
     async def _plan(self, file: OutcomeFile) -> list[PlannedRow]:
-        try:
-            return await plan(self._session, self._given, file, self._progress, repeat_lost=self._repeat_lost)
-        except ChangesError as error:
-            raise error.with_traceback(None) from None  # the frames below have passwords of links
+        rows, problems = await plan(
+            self._session, self._given, file, self._progress, repeat_lost=self._repeat_lost
+        )
+        where = self._given.where if isinstance(self._given, Sheet) else "the list of changes"
+        _check(where, problems, [] if self._confirm is True or not problems else self._doubts(rows))
+        return rows
 
     def _equal(self, rows: list[PlannedRow]) -> int:
         """Return how many rows of an edited listing are not planned, as they equal their links."""
         return len(self._given) - len(rows)
 
     def _doubts(self, rows: list[PlannedRow]) -> list[Problem]:
-        return doubts([row for row in rows if row.is_left(repeat_lost=self._repeat_lost)])
+        left = [row for row in rows if row.is_left(repeat_lost=self._repeat_lost)]
+        return doubts((row.sent.line, row.change, row.differences) for row in left)
 
     async def _confirmed_plan(self, file: OutcomeFile) -> list[PlannedRow]:
         """Return the rows once there is no doubt about them; raises DoubtfulChangesError."""
@@ -290,9 +295,25 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         await self.aclose()
 
 
-def _read_changes(path: str | os.PathLike[str]) -> Sheet | list[ChangeRow]:
+def _read_changes(path: str | os.PathLike[str], *, is_confirmed: bool) -> Sheet | list[ChangeRow]:
     sheet = read_sheet(path)
-    return sheet if sheet.is_listing else sheet.changes(LinkIndex())
+    if sheet.is_listing:
+        return sheet
+    rows, problems = sheet.changes(LinkIndex())
+    _check(sheet.where, problems, [] if is_confirmed else _doubts_of(rows))
+    return rows
+
+
+def _doubts_of(rows: Iterable[ChangeRow]) -> list[Problem]:
+    """Return what is doubtful of changes by themselves, whose links are not known yet."""
+    nothing = ShortUrl(id=0)
+    return doubts((row.line, row.change, find_differences(row.change, nothing)) for row in rows)
+
+
+def _check(where: str, problems: Sequence[Problem], doubts: Sequence[Problem]) -> None:
+    """Raise ChangesError for errors, with what is doubtful of the other rows."""
+    if problems:
+        raise ChangesError(where, problems, doubts)
 
 
 def _beside(path: Path) -> Path:

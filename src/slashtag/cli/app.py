@@ -117,9 +117,8 @@ def _report(error: Exception) -> int:
         # With rich, typer has printed the help.
         print(error, file=sys.stderr)
         return 2
-    # Imported here, as errors need the library and --help does not.
-    text, code = import_module(".run", __package__).describe(error)
     words = " ".join(sys.argv).replace("=", " ")
     as_json = "--log-format json" in words or os.environ.get("SLASHTAG_LOG_FORMAT") == "json"
-    import_module(".stderr", __package__).Lines(as_json=as_json).error(text)
-    return int(code)
+    # Imported here, as errors need the library and --help does not.
+    lines = import_module(".stderr", __package__).Lines(as_json=as_json)
+    return int(import_module(".run", __package__).report(error, lines)[1])

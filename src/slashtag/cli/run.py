@@ -20,7 +20,6 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
-import click
 import typer
 
 from .. import (
@@ -38,7 +37,7 @@ from .. import (
     UnknownTagError,
     __version__,
 )
-from .._internal import MOST_BEHIND, Login, check_local_path, keep_rate, many, set_aside_journal
+from .._internal import MOST_BEHIND, Login, check_local_path, many, set_aside_journal
 from ..tables import AtomicFile
 from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
@@ -73,11 +72,12 @@ _ADVICE = {
 class Run:
     """What a command sends with, what it reports, and whether something is left out.
 
-    `options` are those that it was given.
+    `options` are those that it was given; `name` is the command's, such as `slashtag tags list`.
     """
 
-    def __init__(self, options: SessionOptions) -> None:
+    def __init__(self, options: SessionOptions, name: str) -> None:
         self.options = options
+        self.name = name
         is_json = options.log_format == "json"
         self.lines = Lines(as_json=is_json)
         #: What the summary says of this command, beside what it says of all.
@@ -107,7 +107,7 @@ class Run:
             **self.options.of_session(),
             **options,
         )
-        keep_rate(session)
+        session._with_learned_rate()
         set_aside_journal(session)
         self.follow(lambda: session.metrics)
         return session
@@ -223,6 +223,10 @@ class Run:
         log, levels = logging.getLogger("slashtag"), (logging.WARNING, logging.INFO, logging.DEBUG)
         log.setLevel(logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)])
         log.addHandler(self.lines)
+        if self.lines.as_json:
+            # Those of other libraries, which Python would print as text.
+            logging.captureWarnings(True)
+            logging.getLogger("py.warnings").addHandler(self.lines)
         # `nohup` has SIGHUP ignored.
         ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
         before = {each: signal.signal(each, self._terminate) for each in ending}
@@ -260,10 +264,12 @@ class Run:
             reasons = (error, error.__cause__, error.__context__)
             if self._can_resume and any(isinstance(each, RequestFailedError | OSError) for each in reasons):
                 error.add_note(GO_ON)
-            text, code = describe(error)
-            self.lines.error(text)
+            text, code = report(error, self.lines)
         finally:
             log.removeHandler(self.lines)
+            if self.lines.as_json:
+                logging.getLogger("py.warnings").removeHandler(self.lines)
+                logging.captureWarnings(False)
             log.setLevel(logging.NOTSET)
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -281,9 +287,8 @@ class Run:
         """Write the figures of the run to the file of --summary, and as the last line of JSON."""
         if self.options.summary is None and not self.lines.as_json:
             return
-        context = click.get_current_context(silent=True)
         figures: dict[str, Any] = {
-            "command": context.command_path if context else "",
+            "command": self.name,
             "version": __version__,
             "started_at": self._started.isoformat(timespec="seconds"),
             "seconds": round(perf_counter() - self._began, 3),
@@ -310,6 +315,17 @@ class Run:
         (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
 
 
+def report(error: Exception, lines: Lines) -> tuple[str, int]:
+    """Print the error that ended a command; return what it says and the exit code."""
+    try:
+        text, code = describe(error)
+    except Exception as unexpected:
+        lines.traceback(unexpected)
+        return f"{type(error).__name__}: {error}", 1
+    lines.error(text)
+    return text, code
+
+
 def describe(error: Exception) -> tuple[str, int]:
     """Return what to print of the error that ended a command, and the exit code; raise an unexpected one."""
     # Typer's errors have no public base class.
@@ -330,6 +346,8 @@ def describe(error: Exception) -> tuple[str, int]:
             parts.append("`slashtag urls list` shows the links that exist")
         else:
             parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
+        if isinstance(error, APIError) and error.status == 403:
+            parts.append("the key may have expired, or this machine not be allowed: ask the service's owner")
         if isinstance(error, APIError) and error.retry_after:
             parts.append(f"the service asks to wait {error.retry_after:g} s")
         if isinstance(error, RequestFailedError) and error.request_id:
@@ -363,17 +381,20 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             ]
         parameters += [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
 
+    # Typer passes what it knows of the call to a parameter of this type.
+    parameters.append(Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context))
+
     @wraps(function)
-    def execute(**given: Any) -> None:
+    def execute(context: typer.Context, **given: Any) -> None:
         def make(group: Any) -> Any:
             return group(*(given.pop(each.name) for each in fields(group)))
 
         if SessionOptions in groups.values():
-            run = Run(make(SessionOptions))
+            run = Run(make(SessionOptions), context.command_path)
         else:
             # The defaults of the fields are typer's options, which have defaults of their own.
             defaults: list[Any] = [each.default for each in fields(SessionOptions)]
-            run = Run(SessionOptions(*(option.default for option in defaults)))
+            run = Run(SessionOptions(*(option.default for option in defaults)), context.command_path)
         with run.running():
             for name, group in groups.items():
                 given[name] = run if group is SessionOptions else make(group)

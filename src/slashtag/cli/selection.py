@@ -22,7 +22,8 @@ from .. import (
     Year,
     parse_zone,
 )
-from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many, optional
+from .._by_tag import ByTag
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
@@ -144,6 +145,16 @@ class Selected(NamedTuple):
     tags: list[str] | None = None
 
 
+async def read_by_tag(
+    run: Run, session: AsyncSession, tags: Iterable[str] | None, progress: Progress
+) -> ByTag:
+    """List all tags and links, or some tags; print how many tags are left out."""
+    by_tag = await ByTag.read(session, tags, progress)
+    if by_tag.unnamed:
+        run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
+    return by_tag
+
+
 def report_overlap(run: Run, too_many: int, *, is_over: bool) -> None:
     """Print how many clicks the rows of tags have more, or fewer, than all links (`ByTag.count`).
 
@@ -206,12 +217,10 @@ class SelectionOptions:
         """The zone of the days, in words."""
         return str(parse_zone(self.timezone))
 
-    def require_tags(self, run: Run | None = None) -> None:
-        """Raise InvalidRequestError where slashtags are selected, for --by tag; print what it leaves out."""
+    def require_tags(self) -> None:
+        """Raise InvalidRequestError where slashtags are selected, for --by tag."""
         if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
-        if self.all_links and run is not None:
-            run.say("links without a tag are in no row, and not in shares")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
         """Return the links that the options select; what no link has is left out."""
@@ -226,7 +235,7 @@ class SelectionOptions:
             found = await find(session)
         elif not self.no_check:
             # However many they are: a page of the listing has 500 links, a request for clicks 100 slashtags.
-            found = await optional(session, "the check of slashtags", find)
+            found = await session._optional("the check of slashtags", find)
         if found is None:
             return Selected([*keys])
         unknown = [key for key, link in found.items() if link is None]
@@ -309,7 +318,7 @@ async def _by_id(session: AsyncSession, keys: list[str], progress: Progress) -> 
                     break
         return found
 
-    return (await optional(session, "the look-up of ids", find) if wanted else None) or {}
+    return (await session._optional("the look-up of ids", find) if wanted else None) or {}
 
 
 def _keys_of(table: LoadedTable) -> list[GivenKey]:

@@ -91,12 +91,13 @@ def find_credentials(options: SessionOptions) -> Login:
         VARIABLES[1]: bool(given.apisecret),
     }
     if missing := [name for name, value in is_given.items() if not value]:
-        names = ""
+        named = ""
         with suppress(ConfigurationError):  # there may be no folder for them
-            names = f" ({', '.join(filter(None, profiles()))})"
+            named = ", ".join(filter(None, profiles()))
+        chooses = f"--profile chooses saved ones ({named}), " if named else ""
         raise ConfigurationError(
             f"not set in the environment: {', '.join(missing)}; `slashtag login` saves them, "
-            f"--profile chooses saved ones{names}, `slashtag sandbox` prints some to try"
+            f"{chooses}`slashtag sandbox` prints some to try"
         )
     return given
 

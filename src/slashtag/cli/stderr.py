@@ -11,6 +11,7 @@ from math import ceil, log
 from statistics import fmean
 from threading import Event, Thread
 from time import monotonic
+from traceback import format_exception
 from typing import Any
 
 from rich.console import Console
@@ -91,6 +92,16 @@ class Lines(logging.Handler):
         """Print the error that ended a command, if there is anything to say about it."""
         if text:
             self.print(text, label="error: ", style="bold red")
+
+    def traceback(self, error: BaseException) -> None:
+        """Print an error that nobody expected, with where it was raised."""
+        text = "".join(format_exception(error))
+        if self.as_json:
+            self._print_object("error", f"{type(error).__name__}: {error}", {"traceback": text})
+            return
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record."""

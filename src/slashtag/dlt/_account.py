@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import ValidationError, json
 
 from .. import AsyncSession, ConfigurationError, ShortUrl
-from .._internal import account_key
 from ._records import TableRecord
 
 log = logging.getLogger("slashtag")
@@ -33,7 +32,7 @@ def bind(state: dict[str, Any], session: AsyncSession) -> str | None:
         raise ConfigurationError(f"{problem}: update slashtag, or use another dataset")
     state["format"] = FORMAT
     account = state.setdefault("account", {"salt": secrets.token_hex(16)})
-    key = account_key(session, account["salt"]).hex()
+    key = session._account_key(account["salt"]).hex()
     # A destination of a version without keys is bound by its next load.
     if hmac.compare_digest(account.setdefault("key", key), key):
         return None

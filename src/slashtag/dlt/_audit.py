@@ -25,7 +25,7 @@ from .. import (
     SlashtagError,
     parse_zone,
 )
-from .._internal import DAY, CurrentStatistics, in_thread, one_operation
+from .._internal import DAY, UncachedStatistics, in_thread
 from .._shared_slashtags import Links
 from ._account import bind, confirm_account
 from ._calling import calling_dlt
@@ -223,7 +223,7 @@ def _session(
     with in_own_thread(session) as (portal, opened):
 
         def call(function: Callable[[AsyncSession], Awaitable[T]]) -> T:
-            return wait_for(portal, function, one_operation(opened))
+            return wait_for(portal, function, opened._as_one_operation())
 
         yield call
 
@@ -251,7 +251,7 @@ class _Run:
         if first > last:
             return result
         oldest = session.metrics.oldest_answer
-        self._source = CurrentStatistics(session.stats, 0.0 if oldest is None else oldest - _CLOCKS_DIFFER)
+        self._source = UncachedStatistics(session.stats, 0.0 if oldest is None else oldest - _CLOCKS_DIFFER)
         asked: dict[str, Sequence[ShortUrl]] = {**listed}
         renamed, moved = dict[str, str](), list[str]()
         if subject.series is not None:
@@ -313,7 +313,7 @@ class _Run:
         """Make sure that no link has these slashtags: a listing that was cut short has lost some."""
         for batch in self._source.batches(gone):
             with suppress(SlashtagError):
-                if not (await self._source.ask(AllTime(), batch, UTC, new_connection=True)).total:
+                if not (await self._source.ask(AllTime(), batch, UTC, again=True)).total:
                     continue
             # Either links have them after all, or the service goes on counting them, or refuses them.
             again = await Links.read(session, keys=session.urls.list(anew=True))

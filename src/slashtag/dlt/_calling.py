@@ -84,6 +84,8 @@ def calling_dlt(destination: str, place: str, folders: Iterable[Path] = ()) -> G
             raise ConfigurationError(problem) from failed
         if isinstance(cause, ConfigFieldMissingException):
             variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
+            if place.startswith("s3://"):
+                destination, variable = place, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
         raise ExportError(_message(cause, destination, place, folders)) from failed
     finally:

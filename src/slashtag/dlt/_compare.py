@@ -24,11 +24,11 @@ from msgspec import Struct
 
 from .. import AllTime, DateRange, PeriodStats, RangeStats, ShortUrl, SlashtagError
 from .._internal import (
-    CurrentStatistics,
     Selector,
+    UncachedStatistics,
     WorkerPool,
+    ask_until_sure,
     days,
-    halves,
     in_thread,
     is_refusal,
     last_day,
@@ -91,7 +91,7 @@ class Comparison:
 
     def __init__(
         self,
-        source: CurrentStatistics,
+        source: UncachedStatistics,
         held: Held,
         links: Mapping[str, Sequence[ShortUrl]],
         span: Span,
@@ -121,7 +121,7 @@ class Comparison:
         #: The month of the last load, if some of its days were over, and its days up to the last load.
         self._present: tuple[Span, Span] | None = None
         for start, end in self._spans:
-            first, *others = [timezone_of(zone)] if is_fixed(zone) else offsets_of(start, last_day(end), zone)
+            first, *others = offsets_of(start, last_day(end), zone)
             if others or start.day != 1:
                 continue
             if end == last_day(end):
@@ -207,19 +207,20 @@ class Comparison:
 
     async def _agreed(self, batch: Selector, offset: timedelta, span: Span, ever: PeriodStats) -> int | None:
         """Return the clicks of a month by all-time statistics and by its days; None if they differ twice."""
-        for again in (False, True):
-            if again:
-                ever = await self._ask_all_time(batch, offset, again=True)
-            total = (await self._ask_days(batch, span, again=again)).total
-            if total == counted_in(ever, span):
-                return total
-        return None
 
-    async def _ask_all_time(self, batch: Selector, offset: timedelta, *, again: bool = False) -> PeriodStats:
-        return await self._source.ask(AllTime(), batch, timezone(offset), new_connection=again)
+        async def ask(again: bool) -> tuple[int, int]:
+            of_months = await self._ask_all_time(batch, offset, True) if again else ever
+            return counted_in(of_months, span), (await self._ask_days(batch, span, again)).total
 
-    async def _ask_days(self, batch: Selector, span: Span, *, again: bool = False) -> RangeStats:
-        return await self._source.ask(DateRange(*span), batch, self._zone, new_connection=again)
+        answers = await ask_until_sure(batch, ask, lambda sums: sums[0] != sums[1] and "its days differ")
+        of_month, of_days = answers[-1]
+        return of_days if of_days == of_month else None
+
+    async def _ask_all_time(self, batch: Selector, offset: timedelta, again: bool = False) -> PeriodStats:
+        return await self._source.ask(AllTime(), batch, timezone(offset), again=again)
+
+    async def _ask_days(self, batch: Selector, span: Span, again: bool = False) -> RangeStats:
+        return await self._source.ask(DateRange(*span), batch, self._zone, again=again)
 
     async def _compare_all_time(
         self, batches: Sequence[Selector], doubtful: Mapping[Span, list[Selector]]
@@ -250,14 +251,18 @@ class Comparison:
         hits = sum(link.hits or 0 for key in batch.keys for link in self._links[key])
         for offset, spans in self._whole.items():
             is_present = self._present is not None and offset == self._present_offset
-            tested = self._tested.get((batch.keys, offset))
-            ever = tested or await self._ask_all_time(batch, offset)
-            wanted = {span: self._held_in(span, batch.keys) for span in spans}
-            if ever.total < hits or not ever.reconciles:
+            answers = await ask_until_sure(
+                batch,
+                partial(self._ask_all_time, batch, offset),
                 # A cut answer, a backend that lags behind, or a service that counts hits in another way.
-                first, ever = ever, await self._ask_all_time(batch, offset, again=True)
-                different += [span for span in spans if counted_in(first, span) != wanted[span]]
-            different += [span for span in spans if counted_in(ever, span) != wanted[span]]
+                lambda ever: (
+                    (ever.total < hits or not ever.reconciles) and f"{hits} hits, {ever.total} clicks"
+                ),
+                first=self._tested.get((batch.keys, offset)),
+            )
+            wanted, ever = {span: self._held_in(span, batch.keys) for span in spans}, answers[-1]
+            for answer in answers:
+                different += [span for span in spans if counted_in(answer, span) != wanted[span]]
             if is_present and self._present is not None:
                 over, loaded = self._present
                 is_same = counted_in(ever, over) == self._held_in(loaded, batch.keys)
@@ -275,7 +280,7 @@ class Comparison:
         if error.is_fatal or (self._raises and not is_refusal(error)):
             raise error
         if is_refusal(error) and len(batch.keys) > 1:
-            return [Selector.of(part) for part in halves(batch.links)]
+            return batch.halves()
         self._doubt(batch.keys, str(error))
         return ()
 
@@ -304,10 +309,9 @@ class Comparison:
         async def compare(item: _Item) -> Sequence[_Item]:
             n, batch, days = item
             try:
-                stats = await self._ask_days(batch, days)
-                if not (stats.reconciles and stats.days_complete):
-                    stats = await self._ask_days(batch, days, again=True)
-                if not (stats.reconciles and stats.days_complete):
+                ask = partial(self._ask_days, batch, days)
+                stats = (await ask_until_sure(batch, ask, contradiction))[-1]
+                if contradiction(stats):
                     self._doubt(batch.keys, "the service's answers contradict themselves")
                     return ()
                 of_batch = expected(batch)
@@ -322,7 +326,7 @@ class Comparison:
                     return ()
                 if len(batch.keys) > 1:
                     narrow = min(differ), max(differ)
-                    return [(n, Selector.of(part), narrow) for part in halves(batch.links)]
+                    return [(n, half, narrow) for half in batch.halves()]
                 if max(differ.values()) > 0:
                     fewer.append((batch, differ, left[n]))
                 else:
@@ -423,6 +427,11 @@ class Comparison:
                         self.differences.append(Difference(name, day, clicks, counted, rows))
 
 
+def contradiction(stats: RangeStats) -> object:
+    """Return what is wrong with the days of an answer, if anything is."""
+    return not (stats.reconciles and stats.days_complete) and "its days contradict its total"
+
+
 def counted_days(differences: Iterable[Difference]) -> dict[str, dict[date, int]]:
     """Return what the service counts on days that differ, by slashtag."""
     found: dict[str, dict[date, int]] = {}
@@ -435,13 +444,3 @@ def counted_days(differences: Iterable[Difference]) -> dict[str, dict[date, int]
 def counted_in(ever: PeriodStats, span: Span) -> int:
     """Return the clicks of a month in all-time statistics."""
     return ever.clicks_breakdown.get(span[0].year, {}).get(span[0].month, 0)
-
-
-def is_fixed(zone: tzinfo) -> bool:
-    """Whether a zone has one offset for ever."""
-    return isinstance(zone, timezone)
-
-
-def timezone_of(zone: tzinfo) -> timedelta:
-    """Return the offset of a zone that has one."""
-    return zone.utcoffset(None) or timedelta()

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -102,7 +103,7 @@ def local_pipeline(
         if destination == "duckdb":
             name = _told_from_database(name, path)
     where = hashlib.sha256(f"{destination}\0{path or ''}\0{name}".encode()).hexdigest()[:12]
-    folder = Path(pipelines_dir or _pipelines_dir()) / f"slashtag-{where}"
+    folder = _working_folder(pipelines_dir) / f"slashtag-{where}"
     with calling_dlt(destination, str(path or destination)):
         # Without these dlt fails with an unclear error.
         if destination == "sqlite":
@@ -110,6 +111,29 @@ def local_pipeline(
         if url is not None:
             import_module("fsspec").get_filesystem_class(url.partition(":")[0])
         return dlt.pipeline("slashtag", pipelines_dir=str(folder), destination=target, dataset_name=name)
+
+
+def _working_folder(given: str | os.PathLike[str] | None) -> Path:
+    """Return the folder of pipelines, where temporary files go too if those usual for them cannot be written.
+
+    dlt needs one even for the name of a folder that it does not use. Raises ConfigurationError if no folder
+    can be written.
+    """
+    if (named := given or os.environ.get("DLT_DATA_DIR")) and not _has_temporary_folder():
+        os.makedirs(named, exist_ok=True)
+        tempfile.tempdir = os.path.abspath(named)
+    try:
+        return Path(given or _pipelines_dir())
+    except FileNotFoundError as error:
+        problem = f"{error.strerror}: name a folder that can be written with --pipelines-dir or DLT_DATA_DIR"
+        raise ConfigurationError(problem) from None
+
+
+def _has_temporary_folder() -> bool:
+    try:
+        return bool(tempfile.gettempdir())
+    except FileNotFoundError:
+        return False
 
 
 def _pipelines_dir() -> Path:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +28,9 @@ _DAYS = (
 )
 #: Plain files have the rows of all loads: those of the last one are valid.
 _LATEST = (
-    "(SELECT * FROM {table} QUALIFY rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1)"
+    "(SELECT * FROM files QUALIFY rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1) t"
 )
+_COLUMNS = ["slashtag", "date", "clicks", "_dlt_load_id"]
 #: How DuckDB reads a file of clicks, all cells as texts, by the ending of its name.
 _READERS = {
     ".csv": "read_csv(?, header = true, all_varchar = true, delim = ',', quote = '\"', escape = '\"')",
@@ -114,17 +116,42 @@ def months_between(first: date, last: date) -> list[Span]:
 
 def held_at(pipeline: Any) -> Held:
     """Return what the destination of a pipeline holds; its schema is known."""
-    client = pipeline.sql_client()
-    table = client.make_qualified_table_name("clicks_daily")
     if pipeline.destination.destination_name == "filesystem":
-        table = _LATEST.format(table=table)
+        return Held(partial(_execute_on_files, pipeline), _LATEST)
+    client = pipeline.sql_client()
 
     def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
         with pipeline.sql_client() as client, client.execute_query(query, *arguments) as cursor:
-            while rows := cursor.fetchmany(10_000):
-                yield from rows
+            yield from _rows(cursor)
 
-    return Held(execute, f"{table} held" if table.startswith("(") else table, client.escape_column_name)
+    return Held(execute, client.make_qualified_table_name("clicks_daily"), client.escape_column_name)
+
+
+def _execute_on_files(pipeline: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Run a query about the table `files`, the Parquet files of a folder or bucket as they are now.
+
+    They are read with the library and the credentials that wrote them: DuckDB would need an extension, which
+    it downloads, to read a bucket.
+    """
+    dataset, duckdb = import_module("pyarrow.dataset"), import_module("duckdb")
+    with pipeline.destination_client() as client, closing(duckdb.connect()) as connection:
+        client.fs_client.invalidate_cache()  # a repair adds files
+        if not (names := client.list_table_files("clicks_daily")):
+            return
+        files = dataset.dataset(names, filesystem=client.fs_client, format="parquet")
+        connection.register("files", files.scanner(columns=_COLUMNS))
+        yield from _rows(connection.execute(query.replace("%s", "?"), list(arguments)))
+
+
+def _execute(connection: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Run a query in a DuckDB database, in any thread."""
+    with closing(connection.cursor()) as cursor:
+        yield from _rows(cursor.execute(query.replace("%s", "?"), list(arguments)))
+
+
+def _rows(cursor: Any) -> Iterator[Sequence[Any]]:
+    while rows := cursor.fetchmany(10_000):
+        yield from rows
 
 
 def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
@@ -159,10 +186,4 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
         metadata = {
             name.decode(errors="replace"): text.decode(errors="replace") for name, text in found.items()
         }
-
-    def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
-        with closing(connection.cursor()) as cursor:
-            cursor.execute(query.replace("%s", "?"), list(arguments))
-            yield from cursor.fetchall()
-
-    return Held(execute, "held"), metadata
+    return Held(partial(_execute, connection), "held"), metadata

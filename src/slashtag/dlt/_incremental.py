@@ -1,40 +1,48 @@
 """Tables of clicks, by day or by month and label: what a load requests again, and which rows it brings."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import partial
 from itertools import groupby
 from typing import Any
 
-from msgspec import ValidationError, json
+from msgspec import json
 from msgspec.structs import replace
 
 from .. import (
     AsyncSession,
     BadRequestError,
-    ConfigurationError,
     DateRange,
     RangeStats,
     ShortUrl,
     SlashtagError,
     parse_zone,
 )
-from .._internal import CurrentStatistics, Kind, Selector, WorkerPool, days, halves, last_day
+from .._internal import (
+    DAY,
+    FEW_KEYS,
+    MAX_KEYS,
+    Kind,
+    Selector,
+    UncachedStatistics,
+    WorkerPool,
+    ask_until_sure,
+    days,
+    halves,
+    in_batches,
+    last_day,
+)
 from ..tables import Column, Table, arrow_table
-from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord
+from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord, read_record
 
-_BATCH = 100
 #: At most so many new or changed series are requested one by one: to ask for them together, and to check what
 #: is inferred from the answers, takes about as many requests.
-FEW = 20
-#: Batches of at most so many series are not halved.
-_FEW = 3
+_MOST_ALONE = 20
 _WORKERS = 32
 _ROWS_PER_TABLE = 20_000
-_DAY = timedelta(days=1)
 Rows = Iterable[tuple[Any, ...]]
 #: Kinds of the columns that are no texts.
 _KINDS: dict[str, Kind] = {"date": "date", "month": "date", "clicks": "int"}
@@ -78,7 +86,7 @@ class ClicksTable:
     ) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
         self._zone = parse_zone(self.timezone)
-        self._held = self._read_record(session.base_url)
+        self._held = read_record(self.state, self.name, self.timezone, session.base_url)
         self._reload = await read_reload(session)
         if self._reload.only:
             if self._held is not None:
@@ -105,7 +113,7 @@ class ClicksTable:
             timezone=self.timezone,
             base_url=session.base_url,
             since=self.since,
-            recorded=self._today - self.lookback * _DAY,
+            recorded=self._today - self.lookback * DAY,
             through=datetime.fromtimestamp(answered, self._zone).date(),
             dimensions=self.dimensions,
             series=self._after,
@@ -128,20 +136,6 @@ class ClicksTable:
         if rows:
             yield self._table(rows)
 
-    def _read_record(self, base_url: str) -> TableRecord | None:
-        """Return what the destination holds; raises ConfigurationError if it is not of this table."""
-        if "record" not in self.state:
-            return None
-        try:
-            record = json.decode(self.state["record"], type=TableRecord)
-        except ValidationError:
-            problem = f"the destination has {self.name} of another version: use another dataset, or drop it"
-            raise ConfigurationError(problem) from None
-        if (record.timezone, record.base_url) != (self.timezone, base_url):
-            problem = f"the destination holds clicks of timezone {record.timezone}, of {record.base_url}"
-            raise ConfigurationError(f"{problem}, not {self.timezone}, {base_url}: use another dataset")
-        return record
-
     def _begin(self, listed: Listed) -> None:
         """Decide which series are continued, and from which day on."""
         self._series = listed.series
@@ -157,14 +151,14 @@ class ClicksTable:
         if held is not None:
             self._may_have = None if held.earlier is None else {*held.earlier, *held.series}
         # Earlier days are missing, or days were over by a clock that was ahead, or dimensions are missing.
-        if held is None or held.since > self.since or held.through > self._today + _DAY:
+        if held is None or held.since > self.since or held.through > self._today + DAY:
             return
         if self.zeros and not held.zeros:
             return
         if not set(self.dimensions) <= set(held.dimensions):
             return
         self.since = held.since
-        first = min(held.through, self._today) - self.lookback * _DAY
+        first = min(held.through, self._today) - self.lookback * DAY
         self._first = max(self.since, self._unit(first))
         self._before = {
             key: held.series[key]
@@ -182,9 +176,8 @@ class ClicksTable:
         self.since, self.through = held.since, held.through
         self._today = self._first = held.through
         if self.dimensions:
-            self._first += _DAY
-        self._doubtful = set[str]()
-        self._held = None  # nothing is known of what is loaded
+            self._first += DAY
+        self._doubtful, self._held = set[str](), None  # nothing is known of what is loaded
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
         columns = [Column(name, _KINDS.get(name, "text")) for name in (*self.key, "clicks")]
@@ -241,29 +234,29 @@ class ClicksTable:
             self._after[key] = replace(self._after[key], hits=None)
 
     async def _check_busiest(self, session: AsyncSession) -> None:
-        """Compare the last days that are over with a second answer for the links with the most hits.
-
-        A backend that lags behind answers like any other: only another answer shows it.
-        """
+        """Compare the last days that are over with second answers for the links with the most hits."""
         oldest = session.metrics.oldest_answer
         # Of an answer that a cache kept, days were not over that are now.
         over = self._today if oldest is None else datetime.fromtimestamp(oldest, self._zone).date()
-        span = max(self.since, self._today - self.lookback * _DAY), min(over, self._today) - _DAY
-        keys = [key for key in self._series if key in self._after and key not in self._doubtful][:_BATCH]
-        source = CurrentStatistics(session.stats)
+        span = max(self.since, self._today - self.lookback * DAY), min(over, self._today) - DAY
+        keys = [key for key in self._series if key in self._after and key not in self._doubtful][:MAX_KEYS]
+        source = UncachedStatistics(session.stats)
         batches = source.batches(self._links_of(keys)) if span[0] <= span[1] else []
         for batch in batches[:1] if source.counts_batches else ():
             loaded = sum((Counter(self._after[key].clicks) for key in batch.keys), Counter[date]())
             try:
-                stats = await source.ask(DateRange(*span), batch, self._zone, new_connection=True)
+                # Twice: backends that answer in turn are both asked.
+                for _ in range(2):
+                    stats = await source.ask(DateRange(*span), batch, self._zone, again=True)
+                    if stats.reconciles and any(loaded[day] != n for day, n in stats.clicks.items()):
+                        text = "answers about the last days disagree, as of a backend that lags behind"
+                        break
+                else:
+                    return
             except SlashtagError as error:
                 if error.is_fatal:
                     raise
                 text = f"no second answer: {error}"
-            else:
-                if not stats.reconciles or all(loaded[day] == n for day, n in stats.clicks.items()):
-                    return
-                text = "two answers disagree about the last days, as those of a backend that lags behind"
             self._doubtful.update(batch.keys)
             self.monitor.note(self.name, text, batch.keys)
 
@@ -277,7 +270,7 @@ class ClicksTable:
             keys=self._links_of(keys) if self.key[0] == "slashtag" else None,
             tags=keys if self.key[0] == "tag" else None,
             timezone=self._zone,
-            inferred=len(keys) > FEW,
+            inferred=len(keys) > _MOST_ALONE,
             progress=self.monitor.progress and partial(self.monitor.progress, name),
             on_error=self.monitor.on_error,
         )
@@ -302,16 +295,19 @@ class ClicksTable:
         if not held:
             return {}
         last = min(self._today, last_day(max(held)) if self.dimensions else max(held))
-        source = CurrentStatistics(session.stats)
+        source = UncachedStatistics(session.stats)
         (selector,) = [Selector(tag=key)] if self.key[0] == "tag" else source.batches(self._links_of([key]))
         span = DateRange(max(self.since, min(held)), last)
+
+        async def ask(again: bool) -> Mapping[date, int]:
+            return self._counts(await source.ask(span, selector, self._zone, again=again))
+
+        def find_doubt(found: Mapping[date, int]) -> object:
+            return all(found.get(unit) == counts[unit] for unit in held) and "fewer clicks than are held"
+
         # Twice: backends that answer in turn are both asked.
-        again = counts
-        for _ in range(2):
-            again = self._counts(await source.ask(span, selector, self._zone, new_connection=True))
-            if any(again.get(unit) != counts[unit] for unit in held):
-                break
-        else:
+        *_, again = await ask_until_sure(key, ask, find_doubt, first=counts, most=3)
+        if find_doubt(again):
             return {}
         self._doubtful.add(key)
         unit = min(held)
@@ -348,7 +344,7 @@ class ClicksTable:
         wanted = reload.days_of_tag(self._series[key].ids) if is_tag else set(reload.days.get(key, ()))
         if reload.span is not None:
             start, end = reload.span
-            wanted.update(days(max(start, self.since), min(end, first - _DAY)))
+            wanted.update(days(max(start, self.since), min(end, first - DAY)))
         if not self.dimensions:
             ordered = sorted(day for day in wanted if self.since <= day < first)
             runs = groupby(enumerate(ordered), lambda pair: pair[1].toordinal() - pair[0])
@@ -373,7 +369,7 @@ class ClicksTable:
 
     def _recent(self, clicks: Mapping[date, int]) -> dict[date, int]:
         """Return the clicks that are recorded, without zeros."""
-        recorded = self._unit(self._today - self.lookback * _DAY)
+        recorded = self._unit(self._today - self.lookback * DAY)
         return {unit: count for unit, count in clicks.items() if count and unit >= recorded}
 
     def _known(self, key: str) -> dict[date, tuple[int, bool]]:
@@ -429,21 +425,20 @@ class ClicksTable:
         """
         different: list[str] = []
 
-        async def compare(batch: list[str]) -> Iterable[list[str]] | None:
+        async def compare(batch: Sequence[str]) -> Sequence[Sequence[str]]:
             try:
                 stats = await session.stats.collect(span, keys=self._links_of(batch), timezone=self._zone)
                 known = sum((Counter(self._before[key].clicks) for key in batch), Counter[date]())
                 is_same = all(known[unit] == clicks for unit, clicks in self._counts(stats).items())
                 if stats.reconciles and stats.days_complete and is_same:
-                    return None
-                if len(batch) > _FEW:
-                    return [list(half) for half in halves(batch)]
+                    return ()
+                if len(batch) > FEW_KEYS:
+                    return halves(batch)
             except SlashtagError as error:
                 if error.is_fatal or not (self.monitor.on_error or isinstance(error, BadRequestError)):
                     raise
             different.extend(batch)
-            return None
+            return ()
 
-        batches = [keys[at : at + _BATCH] for at in range(0, len(keys), _BATCH)]
-        await WorkerPool(batches, compare, _WORKERS).run()
+        await WorkerPool(in_batches(keys), compare, _WORKERS).run()
         return different

@@ -8,7 +8,7 @@ from dlt.common.destination.exceptions import SqlClientNotAvailable
 from msgspec.structs import replace
 
 from .. import AsyncSession, ShortUrl
-from .._internal import DAY, CurrentStatistics
+from .._internal import DAY, UncachedStatistics
 from ._compare import Comparison, counted_days
 from ._held import held_at
 from ._records import Listed, Monitor, Reload, TableRecord
@@ -47,7 +47,7 @@ async def find_late(
     except SqlClientNotAvailable:
         return given
     comparison = Comparison(
-        CurrentStatistics(session.stats),
+        UncachedStatistics(session.stats),
         held,
         suspects,
         (record.since, last),

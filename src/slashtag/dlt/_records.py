@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, json
 
-from .. import AsyncSession, Failure, Metrics, UnexpectedResponseError
+from .. import AsyncSession, ConfigurationError, Failure, Metrics, UnexpectedResponseError
 
 
 @dataclass
@@ -97,3 +97,18 @@ class TableRecord(Struct, frozen=True):
     series: dict[str, Series]
     zeros: bool = True
     earlier: tuple[str, ...] | None = None
+
+
+def read_record(state: Mapping[str, Any], name: str, timezone: str, base_url: str) -> TableRecord | None:
+    """Return what the destination holds of a table; raises ConfigurationError if it is not of this one."""
+    if "record" not in state:
+        return None
+    try:
+        record = json.decode(state["record"], type=TableRecord)
+    except ValidationError:
+        problem = f"the destination has {name} of another version: use another dataset, or drop it"
+        raise ConfigurationError(problem) from None
+    if (record.timezone, record.base_url) != (timezone, base_url):
+        problem = f"the destination holds clicks of timezone {record.timezone}, of {record.base_url}"
+        raise ConfigurationError(f"{problem}, not {timezone}, {base_url}: use another dataset")
+    return record

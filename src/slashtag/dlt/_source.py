@@ -23,17 +23,19 @@ from .. import (
     __version__,
     parse_zone,
 )
-from .._internal import remove_journal, set_aside_journal
+from .._internal import ask_until_sure, remove_journal, set_aside_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
 from ._account import SAME, bind, confirm_account, held_record
 from ._incremental import ClicksTable
 from ._late import find_late
+from ._listings import with_latest
 from ._portal import in_own_thread, wait_for
 from ._records import Listed, Monitor, ReadListed, Reload, Series
 
 T = TypeVar("T")
+R = TypeVar("R", ShortUrl, Tag)
 log = logging.getLogger("slashtag")
 
 #: Dimensions of statistics of a range of days.
@@ -64,8 +66,6 @@ LOADS = Table(
 )
 #: Names of missing links that a row of `loads` has, at most.
 MOST_NAMES = 100
-#: Links that are listed a second time: a page.
-LATEST = 500
 
 
 class ShrunkListingError(ExportError):
@@ -128,7 +128,10 @@ def slashtag_source(
         raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
     again = reload if isinstance(reload, Reload) else Reload()
     if reload is not None and not isinstance(reload, Reload):
-        again = Reload(span=DateRange(*reload).span(parse_zone(timezone)))
+        first, last = DateRange(*reload).span(parse_zone(timezone))
+        if last < first_day or first > today:
+            raise InvalidRequestError(f"no day from {first} to {last} is between {since} and {today}")
+        again = Reload(span=(first, last))
     monitor = monitor or Monitor()
     load_session = LoadSession(
         monitor,
@@ -216,7 +219,7 @@ class LoadSession:
         self._tags: Listed | None = None
         self._now: datetime | None = None
         self._reload: Reload | None = None
-        #: Whether two listings of links disagree.
+        #: Whether two listings of links or of tags disagree.
         self._listings_differ = False
 
     def iterate(self, make: Callable[[AsyncSession], AsyncGenerator[T, None]]) -> Iterator[T]:
@@ -254,7 +257,7 @@ class LoadSession:
 
             async def read(anew: bool) -> list[ShortUrl]:
                 listed = await session.urls.list(progress=progress, anew=anew).to_list()
-                listed = await self._with_latest(session, listed)
+                listed = await self._with_latest("links", session.urls, listed)
                 if self._new_key is not None:
                     confirm_account(self._state, self._new_key, listed, session.base_url)
                     self._new_key = None
@@ -274,33 +277,21 @@ class LoadSession:
             self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
         return self._links
 
-    async def _with_latest(self, session: AsyncSession, listed: list[ShortUrl]) -> list[ShortUrl]:
-        """Return a listing, and what the latest links of a second one, over another connection, add to it.
-
-        A backend that lags behind may lack them. If they are not the same links, all are listed again. What
-        any of the three has is kept; that they disagree is noted, unless only the first lacks links.
-        """
-        latest = await session.urls.list(orderby="-date", anew=True).to_list(limit=LATEST)
-        parts = [latest, listed]
-        if not _have_latest(listed, latest):
-            again = await session.urls.list(anew=True).to_list()
-            parts.append(again)
-            gone = {link.id for link in listed} - {link.id for link in again}
-            if gone or not _have_latest(again, latest):
-                self._listings_differ = True
-                self.monitor.note("links", "listings disagree, as those of a backend that lags behind do")
-        found: dict[int, ShortUrl] = {}
-        for link in chain(*reversed(parts)):
-            if link.id not in found or (link.hits or 0) > (found[link.id].hits or 0):
-                found[link.id] = link
-        return [*found.values()]
+    async def _with_latest(self, name: str, resource: Any, listed: list[R]) -> list[R]:
+        """Return a listing with what second answers add; note if they disagree."""
+        found, disagree = await with_latest(resource, listed)
+        if disagree:
+            self._listings_differ = True
+            self.monitor.note(name, "listings disagree, as those of a backend that lags behind do")
+        return found
 
     async def list_tags(self, session: AsyncSession) -> Listed:
         """Return all tags, listed once; their listing has no hits."""
         if self._tags is None:
 
             async def read(anew: bool) -> list[Tag]:
-                return await session.tags.list(anew=anew).to_list()
+                listed = await session.tags.list(anew=anew).to_list()
+                return await self._with_latest("tags", session.tags, listed)
 
             if self._new_key is not None:
                 await self.list_links(session)  # which tell whose account it is
@@ -334,14 +325,17 @@ class LoadSession:
 
         A replica that lags behind, or a listing that is cut short, would remove what it lacks.
         """
-        listed, before = await read(False), self._state.setdefault("listed", {})
-        if len(listed) < before.get(name, 0) * SAME:
-            listed = max(listed, await read(True), key=len)
-            if len(listed) < before[name] * SAME and not self._allow_shrink:
-                raise ShrunkListingError(
-                    f"{len(listed):,} {name} are listed, twice, and the last load had {before[name]:,}: "
-                    "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
-                )
+        before = self._state.setdefault("listed", {})
+        last = before.get(name, 0)
+        answers = await ask_until_sure(
+            name, read, lambda found: len(found) < last * SAME and f"{len(found):,}, before {last:,}"
+        )
+        listed = max(answers, key=len)
+        if len(listed) < last * SAME and not self._allow_shrink:
+            raise ShrunkListingError(
+                f"{len(listed):,} {name} are listed, twice, and the last load had {last:,}: "
+                "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
+            )
         before[name] = len(listed)
         return listed
 
@@ -383,16 +377,6 @@ class LoadSession:
                     )
                 self._now = min(self._now, served)
         return self._now
-
-
-def _have_latest(links: list[ShortUrl], latest: list[ShortUrl]) -> bool:
-    """Return whether a listing has the latest links, and no later ones."""
-    begin = None
-    if len(latest) >= LATEST:
-        begin = min((link.created_at for link in latest if link.created_at), default=None)
-    later = {link.id for link in links if begin is None or (link.created_at and link.created_at > begin)}
-    ids = {link.id for link in latest}
-    return later <= ids <= {link.id for link in links}
 
 
 def number_of_loads(state: Mapping[str, Any]) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl
-from .._internal import did_you_mean, optional
+from .._internal import did_you_mean
 from .._shared_slashtags import names_of_tags
 from ..tables import Column, Row, Table
 
@@ -25,7 +25,7 @@ class LinkColumns:
         cls, session: AsyncSession, names: Sequence[str], links: Mapping[str, Iterable[ShortUrl]]
     ) -> Self:
         """List the tags if their names are wanted; without them, and with a warning, if that fails."""
-        tags = await optional(session, "names of tags", names_of_tags) if "tag" in names else None
+        tags = await session._optional("names of tags", names_of_tags) if "tag" in names else None
         return cls(names, links, tags or {})
 
     def cells(self, slashtag: str) -> Row:

@@ -26,8 +26,9 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._internal import WorkerPool, has_journal, in_thread, one_operation, optional
-from .._shared_slashtags import Links, links_of_tags, names_of_tags, read_names_of_tags
+from .._by_tag import ByTag, links_of_tags
+from .._internal import WorkerPool, has_journal, in_thread
+from .._shared_slashtags import Links, names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
 from ._columns import LinkColumns, with_columns
 
@@ -123,7 +124,7 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     warning, if tags cannot be listed. Raises what a listing raises, and ExportError (List short URLs; List
     tags).
     """
-    names = await optional(session, "names of tags", names_of_tags) or {}
+    names = await session._optional("names of tags", names_of_tags) or {}
     return await _write_pages(
         writer, session.urls.list(progress=progress), partial(named_url_row, names=names)
     )
@@ -171,7 +172,8 @@ async def export_clicks(
     of the days, with the days asked for as its window. `columns`, of LINK_COLUMNS, say of which link a row
     is: then links that are given by slashtag are looked up. The table is `clicks_table(by, columns)` or
     `dimensions_table(by, columns)`. Selected are `keys` (also asynchronous), or `tags`: the links that bear
-    one of them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account.
+    one of them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account,
+    after which "no tag" has the links without one, so that the rows add up to the clicks of the account.
 
     `progress` is called with (series done, series or None). With `on_error` what failed is passed on as a
     Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
@@ -192,14 +194,16 @@ async def export_clicks(
         raise InvalidRequestError(f"{', '.join(columns)}: of links, and each row is about the links of a tag")
     clicks_table(by, columns)  # refuses other columns
     links: Links | None = None
+    by_tag: ByTag | None = None
     of_slashtag: dict[str, list[ShortUrl]] = {}
     reconciles = True
     if by == "tag":
+        # Which links a tag has says whether an earlier answer of a job still holds.
         if tags is None:
-            names, unnamed = await read_names_of_tags(session)
-            tags, reconciles = names.values(), not unnamed
-        if has_journal(session):
-            # Which links a tag has says whether an earlier answer still holds.
+            by_tag = await ByTag.read(session)
+            tags = by_tag.links_of
+            reconciles = not by_tag.unnamed
+        elif has_journal(session):
             tags = await links_of_tags(session, tags)
     elif keys is None:
         links = await Links.read(session, tags=tags)
@@ -210,7 +214,7 @@ async def export_clicks(
         of_slashtag, keys = await _look_up(session, given), given
     more = await LinkColumns.read(session, columns, links.by_slashtag if links else of_slashtag)
     written, waiting, failures = 0, list[Row](), list[Failure]()
-    answered = False
+    answered, total = False, RangeStats()
 
     def fail(failure: Failure) -> object:
         failures.append(failure)
@@ -220,6 +224,9 @@ async def export_clicks(
         rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
         cells = more.cells(name)
         return ((of, *cells, *counts) for of, *counts in rows) if cells else rows
+
+    def is_whole(stats: RangeStats) -> bool:
+        return stats.complete and not (dimensions and stats.incomplete_dimensions)
 
     each = session.stats.collect_each(
         query,
@@ -233,8 +240,10 @@ async def export_clicks(
     async with each:
         async for name, stats in each:
             answered = True
-            reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
+            reconciles &= is_whole(stats)
             waiting += rows_of(name, stats)
+            if by_tag is not None:
+                total += stats
             if len(waiting) >= BATCH:
                 written, waiting = written + await _write(writer, waiting), []
     shares = {}
@@ -245,9 +254,20 @@ async def export_clicks(
     bounded = 0
     for name, share in shares.items():
         answered, stats = True, share.least
-        reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
+        reconciles &= is_whole(stats)
         bounded += not share.total.are_equal
         waiting += rows_of(name, stats)
+    if by_tag is not None and by_tag.no_tag is not None:
+        stats = await by_tag.without_tag(
+            session,
+            query,
+            None if failures else total,
+            timezone=zone,
+            on_error=None if on_error is None else fail,
+        )
+        answered |= stats.total > 0
+        reconciles &= is_whole(stats) and all(link.tag_id for link in by_tag.links.uncountable)
+        waiting += rows_of(by_tag.no_tag, stats)
     if failures and not answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
@@ -303,7 +323,7 @@ async def hourly_clicks(
     called with (requests done, requests known so far). A day that is over and whose hours do not add up to
     its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
     """
-    session = one_operation(session)
+    session = session._as_one_operation()
     zone, now = parse_zone(timezone), datetime.now(UTC)
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
     hours = list(_hours(query, zone))

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
-from .._internal import PREVIOUS, many, one_operation, optional
+from .._internal import PREVIOUS, many
 from .._shared_slashtags import Bounds, Links, Share, names_of_tags
 from ..export import hourly_clicks
 from ._branding import Branding
@@ -39,8 +39,9 @@ async def build(
 
     Each link is counted alone (`collect_each`), for the `top` links with most clicks, their change, the
     number of links with clicks, and clicks by tag and destination. With `top=0` none of these is in the
-    report, which then takes far fewer requests. In the span before, these links are counted alone too, and
-    all links of destinations with clicks. Tags and destinations (not with `keys`) add up their links, without
+    report, which then takes far fewer requests. In the span before, the links of destinations are counted
+    alone too, so that those are found that had clicks only then; with `keys` only the `top` ones are. Tags
+    and destinations (not with `keys`) add up their links, without
     further requests but the listing of tags; tags whose links share a slashtag with links of another tag are
     counted by the service, one request each for 32 days, and links without a tag have what all tags leave of
     the total. In the span before each tag is counted by the service.
@@ -55,7 +56,7 @@ async def build(
     TypeError for a wrong selector, InvalidRequestError before anything is sent, and what a request raises
     (Statistics endpoints).
     """
-    session = one_operation(session)
+    session = session._as_one_operation()
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
     start, end, span, previous = _whole_days(query, zone, now, compare)
@@ -90,7 +91,7 @@ async def build(
     earlier = await collector.totals(
         session, previous, keys=links.keys_of(dict.fromkeys([*best, *pages.slashtags]))
     )
-    by_page = _Labels(pages.clicks, pages.add_up(earlier))
+    by_page = pages.compared(earlier)
     top_links = await collector.compare(best, earlier, shares, previous, links)
     hourly: dict[datetime, int] = {}
     if hours:
@@ -235,7 +236,7 @@ class _Collector:
         counted by the service, and so are all in the span before. `totals` are the clicks of all links in
         both spans, if they are selected.
         """
-        names = await optional(self._session, "clicks by tag", names_of_tags) if clicks else None
+        names = await self._session._optional("clicks by tag", names_of_tags) if clicks else None
         if names is None:
             return _Labels()
         named: dict[int | None, str] = {None: ""} | names
@@ -245,7 +246,7 @@ class _Collector:
 
         async def count(span: DateRange, tags: list[str]) -> dict[str, int]:
             request = partial(self.totals, span=span, tags=tags)
-            return (await optional(self._session, "clicks of single tags", request) if tags else {}) or {}
+            return (await self._session._optional("clicks of single tags", request) if tags else {}) or {}
 
         ambiguous = [name for name in known if not found[name].are_equal]
         found |= {name: Bounds(n, n) for name, n in (await count(spans[0], ambiguous)).items()}
@@ -258,15 +259,15 @@ class _Collector:
                     found[""] = Bounds(rest, rest)
             if before.keys() == {*found} - {""}:
                 before[""] = max(0, totals[1] - sum(before.values()))
-        found = {label: bounds for label, bounds in found.items() if bounds.most or before.get(label)}
-        return _Labels(found, before) if len(found) > 1 else _Labels()
+        return _with_clicks(found, before)
 
 
 class _Pages:
-    """Destinations of links that have clicks."""
+    """Destinations of links, also of those without clicks; none where no clicks are given."""
 
     def __init__(self, links: Links, clicks: Mapping[str, Bounds]) -> None:
-        self.clicks = links.clicks_by(lambda link: page_of(link.destination or ""), clicks)
+        none = dict.fromkeys(links.by_slashtag if clicks else (), Bounds(0, 0))
+        self._clicks = links.clicks_by(lambda link: page_of(link.destination or ""), {**none, **clicks})
         #: The destination of each slashtag; not of one that links with another, or not selected, have too.
         self._of: dict[str, str] = {}
         shared = set[str]()
@@ -277,19 +278,26 @@ class _Pages:
             else:
                 shared |= pages
         #: Those that are compared: all of their slashtags can be counted.
-        self._compared = self.clicks.keys() - shared
+        self._compared = self._clicks.keys() - shared
 
     @property
     def slashtags(self) -> list[str]:
         """The slashtags that are counted in the span before."""
         return [slashtag for slashtag, page in self._of.items() if page in self._compared]
 
-    def add_up(self, clicks: Mapping[str, int]) -> dict[str, int]:
-        """Return the clicks of destinations, given those of slashtags."""
-        counts = dict.fromkeys(self._compared, 0)
+    def compared(self, earlier: Mapping[str, int]) -> _Labels:
+        """Return those that have clicks in either span, given the clicks of slashtags in the span before."""
+        before = dict.fromkeys(self._compared, 0)
         for slashtag in self.slashtags:
-            counts[self._of[slashtag]] += clicks[slashtag]
-        return counts
+            before[self._of[slashtag]] += earlier[slashtag]
+        return _with_clicks(self._clicks, before)
+
+
+def _with_clicks(clicks: Mapping[str, Bounds], before: Mapping[str, int]) -> _Labels:
+    """Return the labels that have, or may have, clicks in either span; nothing if that is one alone."""
+    found = {label: bounds for label, bounds in clicks.items() if bounds.most or before.get(label)}
+    known = {label: n for label, n in before.items() if label in found}
+    return _Labels(found, known) if len(found) > 1 else _Labels()
 
 
 def _ambiguous(counts: Mapping[str, Bounds]) -> list[str]:

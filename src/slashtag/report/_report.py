@@ -19,6 +19,8 @@ from ._branding import Branding
 
 #: The chart and the trends of a longer span than this show the average of each week.
 CHART_DAILY = 120
+#: Pixels of a day, below which a chart shows weeks: the bar and the band behind it could not be told apart.
+NARROWEST = 4
 #: In a longer span than this days are summed by month and weekday.
 WEEKS_DAILY = 92
 
@@ -59,7 +61,7 @@ class TopLink(Struct, frozen=True, kw_only=True):
     @property
     def trend(self) -> list[tuple[float, float]]:
         """Points of its clicks by day, or by week as in `Report.curves`."""
-        return _points(list(self.by_day.values()))
+        return _points([*self.by_day.values()], 7 if len(self.by_day) > CHART_DAILY else 1)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -183,18 +185,27 @@ class Report(Struct, frozen=True, kw_only=True):
         return _change(self.total, self.before)
 
     def counts(self, dimension: str) -> dict[str, int]:
-        """Return the clicks by label of a dimension."""
-        holder = self if dimension in ("tag", "destination") else self.stats
-        found: dict[str, int] = getattr(holder, dimension)
+        """Return the clicks by label of a dimension, the most first; 0 for labels of the span before only."""
+        is_of_links = dimension in fmt.OF_LINKS
+        found: dict[str, int] = getattr(self if is_of_links else self.stats, dimension)
+        before = self._sent_before(dimension)
+        if not is_of_links and dimension not in self.stats.incomplete_dimensions:
+            found = dict.fromkeys(before, 0) | found
+        return dict(sorted(found.items(), key=lambda item: (-item[1], -before.get(item[0], 0), item[0])))
+
+    def _sent_before(self, dimension: str) -> dict[str, int]:
+        """Return the clicks by label in the span before, as they were counted."""
+        if dimension in fmt.OF_LINKS:
+            found: dict[str, int] = getattr(self, f"{dimension}_before")
+        else:
+            found = getattr(self.before_stats, dimension)
         return found
 
     def before_of(self, dimension: str) -> dict[str, int]:
         """Return the clicks that labels had in the span before; without those of which they are unknown."""
-        if dimension in ("tag", "destination"):
-            found: dict[str, int] = getattr(self, f"{dimension}_before")
-            return found
-        known: dict[str, int] = getattr(self.before_stats, dimension)
-        if dimension in self.before_stats.incomplete_dimensions or not self.before_stats.total:
+        known = self._sent_before(dimension)
+        is_partial = dimension in self.before_stats.incomplete_dimensions or not self.before_stats.total
+        if dimension in fmt.OF_LINKS or is_partial:
             return known
         return dict.fromkeys(self.counts(dimension), 0) | known
 
@@ -220,14 +231,22 @@ class Report(Struct, frozen=True, kw_only=True):
         a long span each point is the average of a week, from the first day on; the last may be longer, and
         today is left out.
         """
+        return self._curves(CHART_DAILY)
+
+    def _curves(self, most_days: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
         days = self.counted_days
-        days = days[: self.days_over] if len(days) > CHART_DAILY else days
+        step = 7 if len(days) > most_days else 1
+        days = days[: self.days_over] if step > 1 else days
         earlier = self.before_stats.clicks if self.before else {}
         apart = timedelta(self.days_apart) if earlier else DAY
         return (
-            _points([self.stats.clicks.get(day, 0) for day in days]),
-            _points([earlier.get(day - apart) for day in days]),
+            _points([self.stats.clicks.get(day, 0) for day in days], step),
+            _points([earlier.get(day - apart) for day in days], step),
         )
+
+    def is_weekly(self, width: int) -> bool:
+        """Whether a chart of a width, in pixels, shows the average of each week: days would be too narrow."""
+        return len(self.counted_days) > _most_days(width)
 
     @property
     def average(self) -> float | None:
@@ -318,10 +337,10 @@ class Report(Struct, frozen=True, kw_only=True):
         The span before is a band behind the bars, which are then narrower. The SVG is as wide as the element
         that holds it.
         """
-        now, before = self.curves
+        now, before = self._curves(_most_days(width))
         days = len(self.counted_days)
         # The bars of a few days are narrow, those of weeks wide.
-        wide = min(0.5, 0.06 * days) * (1 if days <= CHART_DAILY else 7)
+        wide = min(0.5, 0.06 * days) * (7 if self.is_weekly(width) else 1)
         narrow = wide * (0.5 if before else 0.8)
         # Each day has a label, or every so many Mondays; of a long span months have.
         mondays = [n for n, day in enumerate(self.counted_days) if day.weekday() == 0]
@@ -379,12 +398,16 @@ def _change(now: int, before: int) -> float | None:
     return (now - before) / before if before else None
 
 
-def _points(clicks: Sequence[int | None]) -> list[tuple[float, float]]:
-    """Return the points of a curve: each day, or the average of each week of a long span, at its middle.
+def _most_days(width: int) -> int:
+    """Return for how many days a chart of a width, in pixels, has a bar for each."""
+    return min(CHART_DAILY, width // NARROWEST)
+
+
+def _points(clicks: Sequence[int | None], step: int) -> list[tuple[float, float]]:
+    """Return the points of a curve: the average of each `step` days, at their middle.
 
     Days that are not known are left out.
     """
-    step = 7 if len(clicks) > CHART_DAILY else 1
     cuts = [*range(0, len(clicks) - step + 1, step), len(clicks)]
     weeks = [((a + b - 1) / 2, [n for n in clicks[a:b] if n is not None]) for a, b in pairwise(cuts)]
     return [(middle, sum(known) / len(known)) for middle, known in weeks if known]

@@ -1,6 +1,6 @@
 """Tables in files: written whole, read by one set of rules, and compared."""
 
-from ._atomic_file import AtomicFile as AtomicFile
+from .._internal import AtomicFile as AtomicFile
 from ._comparing import VOLATILE as VOLATILE
 from ._comparing import RowDifference as RowDifference
 from ._comparing import compare_files as compare_files

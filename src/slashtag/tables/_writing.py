@@ -16,8 +16,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from .. import ExportError, InvalidRequestError
-from .._internal import Kind, arrow_columns, import_extra, object_url
-from ._atomic_file import AtomicFile
+from .._internal import AtomicFile, Kind, arrow_columns, import_extra, object_url
 from ._object import ObjectFile
 
 Row = tuple[str | int | float | date | datetime | None, ...]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Literal
 
 from ..._summed_statistics import add_counts
-from ..batches import MAX_KEYS, halves
+from ..batches import halves
+from ..freshness import ANOTHER_CONNECTION, PAST_CACHES, Freshness
+from ..limits import MAX_KEYS
 from .bounds import Bounds
 
 #: Most cells whose counts are taken apart from one answer: more explode the work, fewer take more requests.
@@ -19,7 +20,6 @@ Unit = tuple[str, ...]
 #: A dimension and a label of it.
 Label = tuple[str, object]
 Answer = Mapping[Label, int]
-Freshness = Literal["any", "no cache", "new connection"]
 TOTAL: Label = ("", "")
 #: Open counts by dimension and label.
 Profile = dict[str, dict[Label, int]]
@@ -46,7 +46,7 @@ class Cell:
         self.dimensions: frozenset[str] = frozenset()
         #: How often it has changed, and whether it began anew, as answers contradicted it.
         self.changes = 0
-        self.is_anew = False
+        self.is_restarted = False
 
     def take(self, answer: Answer | None) -> bool:
         """Take an answer for a root; return False if it is of no use."""
@@ -117,7 +117,7 @@ class Cell:
 class Question:
     """What some cells have together; set `answer`, None if there is none."""
 
-    def __init__(self, cells: Iterable[Cell], freshness: Freshness = "no cache") -> None:
+    def __init__(self, cells: Iterable[Cell], freshness: Freshness = PAST_CACHES) -> None:
         self.cells = list(cells)
         self._taken = {key for cell in self.cells for key in cell.keys}
         self.profile: Profile = {}
@@ -158,7 +158,7 @@ class Question:
         likely = [cell for cell in self.cells if doubts[cell] == most]
         others = [cell for cell in self.cells if doubts[cell] < most]
         parts = (likely, others) if others else halves(likely)
-        return [Question(part, "new connection") for part in parts if part]
+        return [Question(part, ANOTHER_CONNECTION) for part in parts if part]
 
     def state(self, bounds: Bounds) -> None:
         """State that the counts of the cells add up to the answer, or to part of what has changed since."""

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from ..batches import halves
+from ..freshness import ANOTHER_CONNECTION, ANY
 from ..look_alikes import folded
 from .bounds import Bounds
 from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, digest, is_sound, strangers
@@ -129,7 +130,7 @@ class Search:
 
     def _ask_roots(self) -> Rounds:
         """Ask whole batches, and halves of those that are not answered: a key may be refused."""
-        while questions := [Question([root], "any") for root in self._roots if root.answer is None]:
+        while questions := [Question([root], ANY) for root in self._roots if root.answer is None]:
             yield from self._ask(questions)
             for question in questions:
                 (root,) = question.cells
@@ -203,7 +204,7 @@ class Search:
         # Ever more at once: few questions if one of the last has changed, else few rounds.
         suspects, size, has_changed = list(dict.fromkeys(alone + beside)), len(alone), not alone
         while suspects and not has_changed:
-            questions = [Question([root], "new connection") for root in suspects[:size]]
+            questions = [Question([root], ANOTHER_CONNECTION) for root in suspects[:size]]
             suspects, size = suspects[size:], 2 * size
             yield from self._ask(questions)
             for question in questions:
@@ -217,12 +218,12 @@ class Search:
                             fact.changes.append(change)
         self.leave([root for root in self._roots if root.changes > MOST_CHANGES])
         for root in alone if not has_changed else ():
-            self.is_usable &= not root.is_anew
+            self.is_usable &= not root.is_restarted
             del self._roots[root]
-            anew = Cell(root.units)
-            anew.is_anew = anew.take(root.answer)
-            self._roots[anew] = None
-            self._doubted.append(anew)
+            restarted = Cell(root.units)
+            restarted.is_restarted = restarted.take(root.answer)
+            self._roots[restarted] = None
+            self._doubted.append(restarted)
 
     def _rebuild(self) -> None:
         """Derive anew what is known from the answers for batches and the other answers."""
@@ -361,7 +362,7 @@ class Search:
             question = None
             for cell in cells:
                 if question is None or not question.has_room(cell):
-                    question = Question([cell], "new connection")
+                    question = Question([cell], ANOTHER_CONNECTION)
                     questions.append(question)
                 else:
                     question.add(cell, {})

@@ -106,6 +106,15 @@ def _rows(found: Any) -> Iterator[Row]:
 
 def _report(run: Run, found: Any) -> None:
     """Print what is no fault, what is not proved, and the summary."""
+    run.figures |= {
+        "links": found.links,
+        "first": str(found.first),
+        "last": str(found.last),
+        "timezone": found.timezone,
+        "differences": len(found.differences),
+        "repaired": len(found.repaired),
+        "not_proved": len(found.unproved),
+    }
     if found.renamed:
         pairs = [f"{old!r} is {new!r}" for old, new in list(found.renamed.items())[:NAMED]]
         run.say(f"renamed since the load, and compared: {_some(pairs, len(found.renamed))}")

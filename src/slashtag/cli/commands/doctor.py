@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typer import Option
 
 from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
+from ..._internal import MAX_KEYS
 from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
@@ -21,8 +22,8 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
 MOST_COUNTED = 20
-#: The most that a request may name and a page may hold (Limits).
-MOST_KEYS, PAGE_SIZE = 100, 500
+#: The most that a page may hold (Limits).
+PAGE_SIZE = 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, MOST_SEARCHED = timedelta(days=365), 4
 
@@ -84,7 +85,7 @@ async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[t
     for name, check in CHECKS.items():
         try:
             days = days or await days_with_clicks(session, keys[:MOST_COUNTED])
-            yield name, await check(session, keys[:MOST_KEYS], days) or UNKNOWN
+            yield name, await check(session, keys[:MAX_KEYS], days) or UNKNOWN
         except SlashtagError as error:
             yield name, ("failed", str(error))
 

@@ -60,7 +60,8 @@ async def clicks(
     output: OutputOptions,
     run: Run,
     by: By = _option(
-        "slashtag", help="A series for each link, or for each tag; links without a tag are in none."
+        "slashtag",
+        help="A series for each link, or for each tag; with --all, also one for the links without a tag.",
     ),
     dimensions: bool = _option(
         False, "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
@@ -79,7 +80,7 @@ async def clicks(
     if is_relative:
         run.say(f"clicks of {resolved.text} ({resolved.zone})")
     if by == "tag":
-        selection.require_tags(run)
+        selection.require_tags()
 
     more = columns_of(columns)
     what = f"clicks {resolved.text}".removesuffix(", so far").replace(" to ", "..")

@@ -23,7 +23,7 @@ from ... import (
     Progress,
     ShortUrl,
 )
-from ..._internal import MAX_SLASHTAG, find_doubts, find_problems, many, optional
+from ..._internal import MAX_SLASHTAG, find_doubts, find_problems, many
 from ...bulk_update import (
     COLUMNS,
     BulkUpdate,
@@ -115,7 +115,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
         else:
-            names = await optional(session, "names of tags", names_of_tags) or {}
+            names = await session._optional("names of tags", names_of_tags) or {}
         with output.writer(NAMED_URLS, WIDTHS, run.end_bars) as writer, run.bars() as start_bar:
             progress = start_bar("reading", "rows")
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
@@ -206,7 +206,9 @@ async def update_url(
             async with run.session() as session:
                 await (_show if bulk.dry_run else _update)(run, session, bulk, bulk.source, output, yes)
         except ChangesError as error:
-            advice = f"; {_CONFIRM}" * isinstance(error, DoubtfulChangesError)
+            for doubt in error.doubts:
+                run.warn(str(doubt), "doubtful: ")
+            advice = f"; {_CONFIRM}" * (bool(error.doubts) or isinstance(error, DoubtfulChangesError))
             for problem in (*error.problems, error.summary + advice):
                 run.lines.error(str(problem))
             raise typer.Exit(1) from None
@@ -218,16 +220,15 @@ async def update_url(
         changes["password"] = _password() if members.password else ""
     # A longer number is no id; the library refuses it as a slashtag.
     link = int(key) if key.isascii() and key.isdecimal() and len(key) <= MAX_SLASHTAG else key
-    doubts = [] if yes else list(find_doubts(Change(link, **changes)))
-    if doubts and not run.confirm(doubts):
-        raise InvalidRequestError(f"{'; '.join(doubts)}; {_CONFIRM}")
     change = Change(link, **changes)
-    for _, problem in find_problems([(1, change)], "change"):
-        raise InvalidRequestError(problem)
+    problems = [problem for _, problem in find_problems([(1, change)], "change")]
+    doubts = [] if yes else list(find_doubts(change))
+    if problems or (doubts and not run.confirm(doubts)):
+        raise InvalidRequestError("; ".join([*problems, *doubts, *([_CONFIRM] if doubts else [])]))
     async with run.session() as session:
         with run.bars() as start_bar:
             find = partial(_present, key=link, progress=start_bar("reading", "links"))
-            same = await optional(session, "the link as it is", find) or []
+            same = await session._optional("the link as it is", find) or []
         if len(same) > 1:
             told = ", ".join(f"{each.id} ({each.short_url})" for each in same)
             raise InvalidRequestError(f"several links have the slashtag {key!r}; give the id of one: {told}")

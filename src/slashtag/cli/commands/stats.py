@@ -27,7 +27,7 @@ from ... import (
     Year,
 )
 from ..._internal import did_you_mean, many
-from ..._shared_slashtags import ByTag, Links
+from ..._shared_slashtags import Links
 from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Row, Table
 from ..comparison import Clicks, Comparison, Counted, dates_of, sections_of
@@ -47,6 +47,7 @@ from ..selection import (
     Selected,
     SelectionOrAllOptions,
     query_of,
+    read_by_tag,
     report_overlap,
 )
 
@@ -193,10 +194,8 @@ async def _answer(
             of: dict[str, Any] = {"keys": selected.keys, "tags": selected.tags}
             by_tag, links = None, Links()
             if by == "tag":
-                by_tag = await ByTag.read(session, selected.tags, progress)
+                by_tag = await read_by_tag(run, session, selected.tags, progress)
                 links = by_tag.links
-                if by_tag.unnamed:
-                    run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
             elif selected == Selected():
                 links = await Links.read(session, progress=progress)
                 of["keys"] = links.keys

@@ -5,8 +5,9 @@ from typing import Any, Literal, NamedTuple, Self
 from typer import Option
 
 from ... import AsyncSession, DateRange, InvalidRequestError, Progress
+from ..._by_tag import ByTag
 from ..._internal import many, rank
-from ..._shared_slashtags import Bounds, ByTag, Links
+from ..._shared_slashtags import Bounds, Links
 from ...export import LinkColumns, with_columns
 from ...tables import Column, Row, Table
 from ..output import COLUMNS, OutputOptions, change, columns_of, percent, told_change
@@ -18,6 +19,7 @@ from ..selection import (
     SelectionOrAllOptions,
     note_of_shared,
     query_of,
+    read_by_tag,
     report_overlap,
 )
 
@@ -85,7 +87,7 @@ async def top(
             selected = await selection.resolve(run, session, progress)
             spans = resolved.so_far, resolved.before
             if of_tags:
-                by_tag = await ByTag.read(session, selected.tags, progress)
+                by_tag = await read_by_tag(run, session, selected.tags, progress)
                 progress = start_bar("counting", "tags")
                 total, now, before = await _count_tags(run, session, by_tag, resolved, timezone, progress)
                 found = [Ranked.known(name, clicks, before[name]) for name, clicks in now.items()]
@@ -139,8 +141,6 @@ async def _count_tags(
     progress: Progress,
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """Return the clicks of all, and those of each tag now and before; print what is missing of them."""
-    if by_tag.unnamed:
-        run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
     queries = [query_of(session, span, timezone) for span in (resolved.so_far, resolved.before)]
     (stats, now, too_many), (_, before, _) = [
         await by_tag.count(session, query, timezone=timezone, progress=progress) for query in queries

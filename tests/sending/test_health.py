@@ -10,7 +10,8 @@ import pytest
 
 from slashtag import RateLimitError, ServerError, SessionClosedError, TransportError
 from slashtag._core.throttle.throttle import Throttle
-from slashtag._sending.admission import EARNED, OUTAGE_FAILURES, Admission, RetryBudget
+from slashtag._sending.admission import Admission
+from slashtag._sending.health import EARNED, KEPT, OUTAGE_FAILURES, ServiceHealth
 
 from ..support.sending import spend, turns, until
 
@@ -22,8 +23,8 @@ class Retries:
 
     def __init__(self) -> None:
         self.admission = Admission(Throttle(1))
-        self.budget = RetryBudget(self.admission)
-        spend(self.budget)
+        self.health = ServiceHealth(self.admission.sleep_until)
+        spend(self.health)
         #: The backoff, and the numbers of failures for which it was asked.
         self.seconds = 0.0
         self.asked: list[int] = []
@@ -40,14 +41,14 @@ class Retries:
         return new
 
     async def _retry(self) -> None:
-        is_alone = await self.budget.wait(60, LAST)
+        is_alone = await self.health.wait_to_retry(60, LAST)
         self.sent.append(asyncio.get_running_loop().create_future())
         try:
             await self.sent[-1]
         except BaseException as error:
-            self.budget.ended(error, is_alone=is_alone)
+            self.health.retried(error, is_alone=is_alone)
             raise
-        self.budget.ended(None, is_alone=is_alone)
+        self.health.retried(None, is_alone=is_alone)
 
     async def end(self, n: int, error: Exception | None = None) -> None:
         """End the nth retry, once it has been sent."""
@@ -61,7 +62,7 @@ class Retries:
 @pytest.fixture
 def retries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Retries]:
     retries = Retries()
-    monkeypatch.setattr("slashtag._sending.admission.backoff", retries.backoff)
+    monkeypatch.setattr("slashtag._sending.health.backoff", retries.backoff)
     yield retries
     for task in retries.tasks:
         if task.done() and not task.cancelled():
@@ -70,7 +71,7 @@ def retries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Retries]:
 
 async def test_an_earned_retry_is_sent_without_a_pause(retries: Retries) -> None:
     for _ in range(round(2 / EARNED) + 1):
-        retries.budget.earn()
+        retries.health.succeeded()
     retries.seconds = 60
     *earned, waiting = retries.add(3)
     await turns()
@@ -100,6 +101,23 @@ async def test_the_queue_waits_by_its_failures_in_a_row(retries: Retries) -> Non
     await asyncio.wait(queued)
     # The success pays for the last two.
     assert retries.asked == [1, 2, 3, 4]
+
+
+async def test_a_failure_minutes_after_the_last_one_is_the_first_again(
+    retries: Retries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("slashtag._sending.health.monotonic", lambda: now[0])
+    queued = retries.add(4)
+    for n in range(1, 5):
+        retries.health.failed()
+        await retries.end(n, LAST)
+    await asyncio.wait(queued)
+    for seconds, is_alone in ((KEPT - 1, True), (KEPT, False)):
+        now[0] += seconds
+        retries.health.failed()
+        assert await retries.health.wait_to_retry(60, LAST) is is_alone
+        retries.health.retried(LAST, is_alone=is_alone)
 
 
 @pytest.mark.parametrize(

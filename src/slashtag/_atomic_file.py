@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from zlib import crc32
 
-from .. import ExportError
-from .._internal import FileLock, check_local_path, sync_folder
+from ._errors import ExportError
+from ._files import FileLock, check_local_path, sync_folder
 
 
 @contextmanager

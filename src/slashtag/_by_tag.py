@@ -1,0 +1,171 @@
+"""Clicks of all tags, and of links without one, so that the sum is the account's."""
+
+from collections.abc import Iterable
+from datetime import tzinfo
+from itertools import chain
+from typing import Any, Self, TypeVar
+
+from msgspec.structs import replace
+
+from . import (
+    AsyncSession,
+    DateRange,
+    Day,
+    OnError,
+    Progress,
+    Query,
+    RangeStats,
+    ShortUrl,
+    Statistics,
+)
+from ._internal import stop_replaying_pages
+from ._shared_slashtags import Links, names_of_tags, read_names_of_tags, split
+
+S = TypeVar("S", bound=Statistics)
+#: Label of the clicks of links without a tag.
+NO_TAG = "no tag"
+
+
+async def links_of_tags(
+    session: AsyncSession, wanted: Iterable[str], progress: Progress | None = None
+) -> dict[str, list[ShortUrl]]:
+    """Return the links of each tag by its name, as the account has them now.
+
+    Names that no tag has are among them, without links. See docs/service.md, List short URLs; List tags.
+    """
+    stop_replaying_pages(session)
+    names = await names_of_tags(session)
+    found: dict[str, list[ShortUrl]] = {name: [] for name in wanted}
+    async with session.urls.list(progress=progress) as urls:
+        async for url in urls:
+            name = names.get(url.tag_id) if url.tag_id is not None else None
+            if name in found:
+                found[name].append(url)
+    return found
+
+
+class ByTag:
+    """Links of all tags and without one, whose clicks add up to those of the account; or some tags.
+
+    The service has no selector for links without a tag. Their slashtags are requested, and of those that
+    links with a tag have too ("mixed") they have what all tags leave of the total.
+    """
+
+    def __init__(self, names: Iterable[str], links: Links | None = None, unnamed: int = 0) -> None:
+        self._names = list(dict.fromkeys(names))
+        self.links = Links() if links is None else links
+        #: Tags whose name cannot be read, and so cannot be requested.
+        self.unnamed = unnamed
+        #: The label of the links without a tag, None where tags are selected.
+        self.no_tag = None if links is None else NO_TAG
+        while self.no_tag in self._names:
+            self.no_tag = f"({self.no_tag})"
+
+    @classmethod
+    async def read(
+        cls, session: AsyncSession, tags: Iterable[str] | None = None, progress: Progress | None = None
+    ) -> Self:
+        """List all tags and links; raises InvalidRequestError where one of the tags given does not exist."""
+        if tags is not None:
+            tags = list(tags)
+            await names_of_tags(session, tags)
+            return cls(tags)
+        names, unnamed = await read_names_of_tags(session)
+        links = await Links.read(session, progress=progress)
+        links._tags = dict(names.items())
+        return cls(names.values(), links, unnamed)
+
+    async def count(
+        self,
+        session: AsyncSession,
+        query: Query[S],
+        *,
+        timezone: str | tzinfo | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[S, dict[str, int], int]:
+        """Return the sum, the clicks of each tag, the most first, then of none, and what these are too many.
+
+        That is 0 but where links have several tags, so that rows overlap; where links cannot be requested,
+        whose tags can be; negative where a tag is not listed or its name cannot be read. `progress` is called
+        with (tags counted, total). Raises what `collect` raises (Statistics: common selector).
+        """
+        # Tags last, as clicks may arrive meanwhile.
+        tagged, untagged, mixed = [
+            await session.stats.collect(query, keys=self.links.keys_of(keys), timezone=timezone)
+            for keys in self._apart()
+        ]
+        each = session.stats.collect_each(query, tags=self._names, timezone=timezone, progress=progress)
+        by_tag = await each.to_dict()
+        clicks = {name: stats.total for name, stats in by_tag.items()}
+        clicks = dict(sorted(clicks.items(), key=lambda item: (-item[1], item[0])))
+        if self.no_tag is None:
+            return tagged.merge(by_tag.values()), clicks, 0
+        total = tagged + untagged + mixed
+        left = total.total - sum(clicks.values())
+        clicks[self.no_tag] = min(max(left, untagged.total), untagged.total + mixed.total)
+        return total, clicks, clicks[self.no_tag] - left
+
+    async def without_tag(
+        self,
+        session: AsyncSession,
+        query: DateRange | Day,
+        of_tags: RangeStats | None,
+        *,
+        timezone: str | tzinfo | None = None,
+        on_error: OnError | None = None,
+    ) -> RangeStats:
+        """Return the statistics of links without a tag, given the sum of those of all tags, None if unknown.
+
+        A slashtag that links with a tag have too has by day and by label what all tags leave for it; where
+        that is not known nothing of it is counted, and the result does not reconcile. With `on_error`
+        failures are passed on. Raises what `collect` raises (Statistics for a date or date range).
+        """
+
+        async def count(keys: Iterable[str]) -> RangeStats:
+            return await session.stats.collect(
+                query, keys=self.links.keys_of(keys), timezone=timezone, on_error=on_error
+            )
+
+        tagged, untagged, mixed = self._apart()
+        found = await count(untagged)
+        if not mixed:
+            return found
+        of_tagged, of_mixed = await count(tagged), await count(mixed)
+        if of_tags is None or self.unnamed or of_tagged.missing or of_mixed.missing:
+            return replace(found, reconciles=False)
+        # What the tags have of these is known, so they have the rest.
+        (share,) = split(of_tags, of_tagged, {"": of_mixed}).values()
+        return found + _less(of_mixed, share.most)
+
+    @property
+    def links_of(self) -> dict[str, list[ShortUrl]]:
+        """The links of each tag by its name, where all are selected."""
+        found: dict[str, list[ShortUrl]] = {name: [] for name in self._names}
+        for link in chain(*self.links.by_slashtag.values(), self.links.uncountable):
+            if link.tag_id in self.links._tags:
+                found[self.links._tags[link.tag_id]].append(link)
+        return found
+
+    def _apart(self) -> tuple[list[str], list[str], list[str]]:
+        """Return the slashtags of links with a tag, of those without one, and of both."""
+        apart: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+        for slashtag, links in self.links.by_slashtag.items():
+            is_tagged = {link.tag_id is not None for link in links}
+            apart[None if len(is_tagged) > 1 else is_tagged.pop()].append(slashtag)
+        return apart[True], apart[False], apart[None]
+
+
+def _less(whole: RangeStats, part: RangeStats) -> RangeStats:
+    """Return what a part leaves of the clicks, by day, by label and in all."""
+    maps: dict[str, Any] = {
+        name: {label: n - getattr(part, name).get(label, 0) for label, n in getattr(whole, name).items()}
+        for name in RangeStats.DIMENSIONS
+    }
+    for name in maps.keys() - {"clicks"}:
+        maps[name] = {label: n for label, n in maps[name].items() if n}
+    return RangeStats(
+        total_clicks=whole.total - part.total,
+        reconciles=whole.reconciles and part.reconciles,
+        days_complete=whole.days_complete and part.days_complete,
+        **maps,
+    )

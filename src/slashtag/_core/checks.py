@@ -1,0 +1,75 @@
+"""Checks of arguments and options, before anything is sent."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from inspect import iscoroutinefunction
+from math import inf
+from numbers import Real
+from types import UnionType
+from typing import Any
+
+from msgspec import Struct
+
+from .._errors import ConfigurationError, InvalidRequestError
+from .limits import MAX_INT
+
+#: Is called with what is done, and the total if that is known.
+Progress = Callable[[int, int | None], object]
+
+
+def check_text(name: str, value: object, longest: int | None, *, empty: bool = False) -> str:
+    """Return `value` as a plain str, or raise InvalidRequestError, which does not show it."""
+    if not isinstance(value, str):
+        raise InvalidRequestError(f"{name} must be a str, not {type(value).__name__}")
+    if not value and not empty:
+        raise InvalidRequestError(f"{name} must not be empty")
+    if longest is not None and len(value) > longest:
+        raise InvalidRequestError(f"{name} has {len(value)} characters; the service allows {longest}")
+    with suppress(UnicodeEncodeError):
+        value.encode()
+        return str.__str__(value)
+    # Raised outside the handler: its context would keep the text, which may be a password.
+    raise InvalidRequestError(f"{name} contains a lone surrogate, which has no UTF-8 form")
+
+
+def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
+    """Return `value` as a plain int; raises InvalidRequestError if it is not an int or out of bounds."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidRequestError(f"{name} must be an int, not {type(value).__name__}")
+    if not low <= value <= high:
+        bounds = f"from {low} to {high}" if high < MAX_INT else f"at least {low}"
+        # Python refuses to format an int of thousands of digits.
+        shown = value if abs(value) <= MAX_INT else "too large"
+        raise InvalidRequestError(f"{name} is {shown}; it must be {bounds}")
+    return int(value)
+
+
+class Rule(Struct, frozen=True):
+    """What an option must be: its type, a condition that None need not meet, and both in words."""
+
+    kind: type | UnionType
+    is_allowed: Callable[[Any], bool]
+    words: str
+
+
+POSITIVE_INT = Rule(int, lambda n: n >= 1, "an int, at least 1")
+SECONDS = Rule(Real, lambda s: 0 <= s < inf, "a number of seconds, 0 or more")
+FLAG = Rule(bool, lambda _: True, "True or False")
+
+
+def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> None:
+    """Raise ConfigurationError for the first option that breaks its rule, by its name."""
+    for name, rule in rules.items():
+        if name not in options:
+            continue
+        value = options[name]
+        # A bool is an int to Python.
+        is_kind = isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
+        if not is_kind or not (value is None or rule.is_allowed(value)):
+            raise ConfigurationError(f"{name} must be {rule.words}, not {value!r}")
+
+
+def check_callback(name: str, callback: object) -> None:
+    """Raise TypeError for a coroutine function, which would have to be awaited."""
+    if callback is not None and iscoroutinefunction(callback):
+        raise TypeError(f"{name} is called, not awaited: pass a plain function, which may start a task")

@@ -1,0 +1,100 @@
+"""Second answers: what is asked for once more, past caches and over another connection.
+
+`Call.again` makes the second request, `ask_until_sure` asks again what takes several requests.
+
+Doubt                                    Found by                   Asked again, and what follows
+---------------------------------------  -------------------------  ------------------------------------------
+statistics are answered 404              `stats_fetcher.py`         once; the second answer stands
+an answer contradicts itself             `_core/contradictions.py`  once, unless in vain of late; the same
+a page does not fit, or may be the last  `_core/paging.py`          once; by its table
+a page is from a journal                 `listing.py`, `_journal`   once; if it differs, those are forgotten
+clicks are inferred                      `_core/search/search.py`   in other company; by its table
+a listing lost a tenth since a load      `dlt/_source.py`           once; the longer one, or an error
+a listing lacks the latest links         `dlt/_source.py`           once; what any has, and that is noted
+a day that was over has fewer clicks     `dlt/_incremental.py`      twice; kept as it was if one disagrees
+the last days of the busiest links       `dlt/_incremental.py`      once; noted if it is another answer
+all-time clicks are fewer than hits      `dlt/_compare.py`          once; months that differ by either one
+all time is not the sum of days          `dlt/_compare.py`          once, both; unproved if they still differ
+a link differs from what is held         `dlt/_compare.py`          once, if fewer twice; else unproved
+no link has a slashtag any more          `dlt/_audit.py`            once; unproved if it has clicks after all
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime, tzinfo
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .._core.batches import Batcher, Selector, select
+from .._core.freshness import PAST_CACHES
+from .._core.queries import Query
+from .._errors import SlashtagError
+from .._records import ShortUrl
+from .._summed_statistics import Statistics
+from .stats import Stats
+
+R = TypeVar("R", bound=Statistics)
+T = TypeVar("T")
+log = logging.getLogger("slashtag")
+
+
+async def ask_until_sure(
+    what: object,
+    ask: Callable[[bool], Awaitable[T]],
+    find_doubt: Callable[[T], object],
+    *,
+    first: T | None = None,
+    most: int = 2,
+) -> list[T]:
+    """Return the answers to a question: one, and others while there is a doubt about the last, up to `most`.
+
+    `ask` is called with whether it asks again; `first` is the first answer if that is there already.
+    `find_doubt` returns the doubt in words, or what is false.
+    """
+    answers = [await ask(False) if first is None else first]
+    while len(answers) < most and (doubt := find_doubt(answers[-1])):
+        log.info("%s: asked once more: %s", what, doubt)
+        answers.append(await ask(True))
+    return answers
+
+
+class UncachedStatistics(Struct, frozen=True):
+    """Statistics to hold against what is known: requested past caches, batch by batch, and in no journal.
+
+    An answer that was made before `not_before` (epoch seconds, by the service's clock) is an error.
+    """
+
+    stats: Stats
+    not_before: float = 0.0
+
+    @property
+    def counts_batches(self) -> bool:
+        """Whether the service counts all slashtags of a batch, as far as answers of the last minutes show."""
+        return not self.stats._sender.health.is_not_additive
+
+    def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
+        """Return slashtags in batches, without those that cannot be requested."""
+
+        def leave_out(key: object, error: SlashtagError) -> None:
+            log.debug("%r is left out: %s", key, error)
+
+        batcher = Batcher(self.stats._max_keys_bytes, leave_out)
+        return list(select(list(keys), None, None, batcher))
+
+    async def ask(self, query: Query[R], selector: Selector, zone: tzinfo, *, again: bool = False) -> R:
+        """Return the statistics of one batch or tag, or a second answer; raises what requests raise."""
+        stats = self.stats
+        fetcher = stats._fetcher()
+        running_sum = query._running_sum(query.span(zone))
+        for time_slice in query._time_slices(zone, datetime.now(UTC), stats._range_end):
+            call = replace(
+                query._call(selector, time_slice),
+                freshness=PAST_CACHES,
+                replayable=False,
+                period_end=self.not_before,
+            )
+            call = call.again() if again else call
+            running_sum.add(await fetcher.fetch(call, time_slice.window, is_result=False))
+        return running_sum.result()

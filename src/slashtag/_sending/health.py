@@ -1,0 +1,290 @@
+"""Whether the service answers, and what was found about it: asked before each retry, split and fan-out.
+
+In a session (`ServiceHealth`)                     Then
+-------------------------------------------------  ---------------------------------------------------------
+retries succeed, or few are needed                 each is sent after its backoff
+RETRIES_AT_ONCE were in vain                       one is sent at a time, with growing pauses between them
+these fail too, all requests for `max_elapsed`     no other request is sent, but for one in PROBE_INTERVAL
+an answer has shown a trait of the service         it is believed for KEPT seconds, and then forgotten
+no request has failed for KEPT seconds             earlier failures are forgotten
+
+In one run of `collect`, say (`RunHealth`)
+-------------------------------------------------
+a batch is refused                                 its halves are sent, up to MOST_REFUSALS in a row
+a batch fails otherwise, and failures are told     its halves are sent, up to MOST_FAILURES in a row
+all are refused, none was accepted yet             one batch is split while others wait; MOST_REFUSED: the end
+slashtags fail that are requested alone            the others are sent, up to MOST_FAILED in a row
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from math import inf
+from time import monotonic
+from typing import Any
+
+import anyio
+
+from .._core.call import Call
+from .._core.retry import RetryPolicy, backoff, is_failure
+from .._errors import (
+    APIError,
+    QueueTimeoutError,
+    RateLimitError,
+    ServerError,
+    SlashtagError,
+    TransportError,
+    UnknownTagError,
+)
+
+RETRIES_AT_ONCE = 100.0  # retries that a session may send at once
+EARNED = 0.2  # retries per request that succeeds at once
+#: Consecutive failures at which an outage is logged; shorter outages are not.
+OUTAGE_FAILURES = 3
+#: Seconds between two requests to a service that has not answered for so long that the others are not sent.
+PROBE_INTERVAL = 15.0
+#: Seconds after which a finding is forgotten: half of the ten minutes in which a session that lives for weeks
+#: has to be back to normal, and thousands of requests that do not find out the same again.
+KEPT = 300.0
+#: Second requests in vain, in a row, after which no other second one is made.
+MOST_IN_VAIN = 8
+
+#: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
+REFUSED = frozenset({400, 403, 404, 413, 414})
+#: Refusals, and other failures, without a success between them after which nothing is split. The 32 batches
+#: that may be under way by default may each have a slashtag at fault, and half as many again until a part of
+#: one is accepted.
+MOST_REFUSALS, MOST_FAILURES = 48, 2
+#: Requests that are refused, before one is accepted, until no more are sent: more than the 8 that one batch
+#: of 100 slashtags is taken apart into, as all of these may be wrong.
+MOST_REFUSED = 12
+#: Failures without a success after which slashtags are no longer requested one by one.
+MOST_FAILED = 40
+
+log = logging.getLogger("slashtag")
+
+
+def is_refusal(error: SlashtagError) -> bool:
+    """Return whether the service refused a request."""
+    return isinstance(error, APIError) and error.status in REFUSED
+
+
+class Finding:
+    """Whether answers of the last minutes have shown something."""
+
+    def __init__(self) -> None:
+        self._until = -inf
+
+    def __bool__(self) -> bool:
+        return monotonic() < self._until
+
+    def note(self) -> None:
+        """Note that an answer has shown it."""
+        self._until = monotonic() + KEPT
+
+    def forget(self) -> None:
+        """Forget it, as an answer has shown the contrary."""
+        self._until = -inf
+
+
+class ServiceHealth:
+    """Whether the service of a session answers, and what was found about it; shared by all its views.
+
+    A retry costs 1 of a budget, which is refunded if it succeeds. With an empty budget retries queue: each is
+    sent a backoff after the previous one has ended, which grows with the number of consecutive failures. A
+    success pays for two more retries, so the queue empties as fast as the service recovers. A warning is
+    logged once if the queue keeps failing, since that may take minutes. If all requests fail for as long as
+    one may take, the others would wait as long one after the other: they fail at once, but
+    for one in a while.
+    """
+
+    def __init__(self, sleep_until: Callable[[float], Awaitable[None]]) -> None:
+        #: Waits until a time of the event loop; raises SessionClosedError.
+        self._sleep_until = sleep_until
+        self._left = RETRIES_AT_ONCE
+        #: Failures in a row of retries that were sent alone.
+        self._failed_alone = 0
+        #: Times of the first failure since the last answer, of the latest one, and of the next probe.
+        self._failing_since = self._failed_at = inf
+        self._probe_at = -inf
+        #: Held by the first in the queue, and by one that was sent with an empty budget.
+        self._turn = asyncio.Lock()
+        #: By stated path: that the service answers there, or nowhere; or on the samples' path.
+        self.has_stated_path: defaultdict[str, Finding] = defaultdict(Finding)
+        self.uses_sample_path: defaultdict[str, Finding] = defaultdict(Finding)
+        #: That all-time statistics failed, or contradict those of days.
+        self.all_time_is_wrong = Finding()
+        #: That the service does not count what it is asked: the halves of a batch do not add up to it.
+        self.is_not_additive = Finding()
+        #: That answers which contradict themselves do so a second time too.
+        self.contradictions_stay = Finding()
+        self._in_vain = 0
+
+    def succeeded(self) -> None:
+        """Record a request that succeeded at once."""
+        if self._left < RETRIES_AT_ONCE:
+            self._left = min(RETRIES_AT_ONCE, self._left + EARNED)
+
+    def answered(self) -> None:
+        """Record an answer, be it an error that concerns its request only."""
+        self._failing_since = inf
+
+    def failed(self) -> None:
+        """Record an attempt that failed because of the service's health."""
+        now = monotonic()
+        if now - self._failed_at >= KEPT:
+            self._left, self._failed_alone = RETRIES_AT_ONCE, 0
+        self._failing_since, self._failed_at = min(self._failing_since, now), now
+
+    def is_outage(self, patience: float) -> bool:
+        """Return whether retries keep failing, and all requests have for `patience` seconds."""
+        if self._failed_alone < OUTAGE_FAILURES:
+            return False
+        now = monotonic()
+        return now - self._failed_at < patience <= now - self._failing_since
+
+    def check(self, call: Call[Any], patience: float) -> None:
+        """Raise TransportError during an outage of `patience` seconds, unless this call may be sent."""
+        if not self.is_outage(patience):
+            return
+        now = monotonic()
+        if now < self._probe_at:
+            seconds = now - self._failing_since
+            raise TransportError(
+                f"not sent: all requests have failed for {seconds:.0f} s",
+                method=call.method,
+                path=call.path,
+                attempts=0,
+                unsent=True,
+            )
+        self._probe_at = now + PROBE_INTERVAL
+
+    async def wait_to_retry(self, patience: float, last: SlashtagError) -> bool:
+        """Wait up to `patience` seconds until a retry may be sent, whose end is told to `retried`.
+
+        Return whether no other one is sent until then. Raises the `last` error if it may not be sent, and
+        SessionClosedError.
+        """
+        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
+        with anyio.move_on_after(patience):
+            async with AsyncExitStack() as turn:
+                await turn.enter_async_context(self._turn)
+                if self._left < 1:
+                    # Not random, because no other one waits for it.
+                    seconds = backoff(RetryPolicy(), self._failed_alone + 1, jitter=0.75)
+                    await self._sleep_until(asyncio.get_running_loop().time() + seconds)
+                is_alone = self._left < 1
+                self._left = max(self._left - 1, 0.0)
+                if is_alone:
+                    turn.pop_all()  # `retried` lets the next one go on
+                return is_alone
+        raise last
+
+    def retried(self, error: BaseException | None, *, is_alone: bool) -> None:
+        """Record the end of a retry."""
+        if error is not None and is_failure(error):
+            self._failed_alone += is_alone
+            if is_alone and self._failed_alone == OUTAGE_FAILURES:
+                log.warning("the service keeps failing, retrying one request at a time: %s", error)
+        else:
+            is_answered = error is None or (
+                isinstance(error, APIError) and not isinstance(error, RateLimitError)
+            )
+            if is_answered:
+                if self._failed_alone >= OUTAGE_FAILURES:
+                    log.info("the service has recovered")
+                self._failed_alone = 0
+            # Refund the cost, and as much again while retries are sent one at a time, or wait for that.
+            self._left = min(RETRIES_AT_ONCE, self._left + (2 if is_answered and self._turn.locked() else 1))
+        if is_alone:
+            self._turn.release()
+
+    def second_request(self, *, in_vain: bool) -> None:
+        """Note whether a second request was in vain: its answer contradicted itself too."""
+        self._in_vain = self._in_vain + 1 if in_vain else 0
+        if self._in_vain == MOST_IN_VAIN:
+            self._in_vain = 0
+            self.contradictions_stay.note()
+
+    def of_run(self, *, reports_failures: bool) -> RunHealth:
+        """Return what is of one run, whose failures are reported, or raised."""
+        return RunHealth(reports_failures)
+
+
+class RunHealth:
+    """Whether the service answers the requests of one run; an object of each run."""
+
+    def __init__(self, reports_failures: bool) -> None:
+        self._reports_failures = reports_failures
+        #: Failures so far, and at the last success; those of requests decided upon together count as one.
+        self.failures = self._failures_at_success = 0
+        #: Failures since the last success, but for refusals of a service that answers others; and refusals.
+        self._failed_alone = self._refused_in_row = 0
+        self.has_succeeded = False
+        #: Held while a batch is taken apart before a request was accepted.
+        self.taking_apart = asyncio.Lock()
+        #: Requests refused for good before one was accepted, and the error of all others once too many are.
+        self._refused = 0
+        self._refusal: SlashtagError | None = None
+
+    def succeeded(self) -> None:
+        """Record that a request succeeded."""
+        self._failed_alone = self._refused_in_row = 0
+        self._failures_at_success = self.failures
+        self.has_succeeded = True
+
+    def failed_for_good(self, error: SlashtagError) -> None:
+        """Record the failure of a request of which no part is sent any more."""
+        # That a tag does not exist says nothing about others.
+        if self.is_undecided and is_refusal(error) and not isinstance(error, UnknownTagError):
+            self._refused += 1
+            if self._refused == MOST_REFUSED:
+                error.add_note("no request of this run was accepted, and no more were sent")
+                self._refusal = error
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the service may refuse all requests of the run, for all that is known."""
+        return not self.has_succeeded and self._refusal is None
+
+    async def refusal_of_all(self) -> SlashtagError | None:
+        """Return the error if the service refuses all requests; wait while that is found out."""
+        if self.is_undecided and self.taking_apart.locked():
+            async with self.taking_apart:
+                pass
+        return self._refusal
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether requests succeed: one has, and none has failed since."""
+        return self.has_succeeded and self.failures == self._failures_at_success
+
+    def may_split(self, error: SlashtagError, failures_before: int, *, always: bool = False) -> bool:
+        """Return whether to request the parts of what failed: one slashtag may be at fault.
+
+        A refusal is split also where failures are not reported, to find that slashtag; unless `always`, an
+        undocumented answer is not. `failures_before` is `failures` when the request was decided upon. After
+        too many refusals or failures in a row nothing is split, as nothing else may be answered either.
+        """
+        if not is_refusal(error):
+            may_help = always or isinstance(error, ServerError | TransportError)
+            is_limit = isinstance(error, RateLimitError | QueueTimeoutError)
+            if is_limit or not may_help or not self._reports_failures or error.is_fatal:
+                return False
+        # Those of requests that were decided upon together count once.
+        in_row = max(0, failures_before - self._failures_at_success) + 1
+        self.failures = max(self.failures, self._failures_at_success + in_row)
+        if not is_refusal(error):
+            return in_row <= MOST_FAILURES
+        self._refused_in_row += 1
+        return self._refused_in_row <= MOST_REFUSALS
+
+    def may_go_on(self, error: SlashtagError) -> bool:
+        """Return whether to request more slashtags or tags one by one after one has failed."""
+        # Of a service that answers others, each slashtag refused may be at fault.
+        self._failed_alone += not (is_refusal(error) and self.has_succeeded)
+        return self._failed_alone <= MOST_FAILED

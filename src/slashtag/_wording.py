@@ -1,0 +1,15 @@
+"""Parts of messages: numbers with their nouns, and what a wrong name may have been."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def many(n: int, one: str, more: str | None = None) -> str:
+    """Return a count with its noun; `more` is the plural if it is not formed with s."""
+    return f"{n:,} {one if n == 1 else more or f'{one}s'}"
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return a question about the name that is most like the one given; empty if none is."""
+    close = get_close_matches(given, [name for name in names if name], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
