@@ -93,7 +93,7 @@ def share(server: Server, starts: list[float], seconds: float, seed: int) -> lis
             session.queue.put_back(session.places[call])
             at(max(session.throttle.rejected(ticket, now, what or None), now), session, "back", call, ticket)
         elif kind == "back":
-            session.queue.put(session.places[call], call, ticket.rejects, is_refused=ticket.is_refused)
+            session.queue.put(session.places[call], call, ticket.rejects, is_refused=ticket.refusals > 0)
         elif what == session.alarm:
             session.alarm = inf
         while (ready := session.ready_at(now)) <= now:

@@ -106,7 +106,7 @@ def run(
 
     def wait(request: int) -> None:
         ticket = previous.get(request)
-        refused = getattr(ticket, "is_refused", False)
+        refused = getattr(ticket, "refusals", 0) > 0
         queue.put(places[request], request, getattr(ticket, "rejects", 0), is_refused=refused)
 
     def ready_at(now: float) -> float:

@@ -93,7 +93,7 @@ class Admission:
                 self._alone -= 1
             now = loop.time()
         waiter = _Waiter(place, deadline, ticket, loop.create_future())
-        rejects, is_refused = (ticket.rejects, ticket.is_refused) if ticket is not None else (0, False)
+        rejects, is_refused = (ticket.rejects, ticket.refusals > 0) if ticket is not None else (0, False)
         self._queue.put(place, waiter, rejects, is_refused=is_refused)
         self._first_deadline = min(self._first_deadline, deadline)
         timer = None if max_wait is None else loop.call_at(deadline, self._give_up, waiter)

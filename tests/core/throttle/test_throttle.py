@@ -130,7 +130,7 @@ def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_af
     ready, rate, throttled = throttle.ready_at(now), throttle.learned_rate, throttle.throttled
     throttle.depart(now, ticket)
     again = throttle.rejected(ticket, now, retry_after)
-    assert ticket.is_refused
+    assert ticket.refusals > 0
     assert throttle.ready_at(now) <= max(ready, now + 0.2 * (state == "paced"))
     assert (throttle.learned_rate, throttle.throttled) == (rate, throttled + 1)
     assert again >= now + (retry_after or WAIT)
@@ -142,7 +142,7 @@ def test_a_call_is_refused_no_longer_once_it_meets_a_429_since_which_nothing_was
     verdicts = []
     for passes in (False, True, False):
         throttle.rejected(throttle.depart(10.0, ticket), 10.0)
-        verdicts.append(ticket.is_refused)
+        verdicts.append(ticket.refusals > 0)
         if not verdicts[-1]:
             throttle.accepted(throttle.depart(10.1), 10.2)
         assert passes is verdicts[-1]

@@ -70,14 +70,9 @@ class Ticket:
 
     sent: float = 0.0
     rejects: int = 0  # all of its 429s
-    refusals: int = 0  # the last ones, while others passed
+    refusals: int = 0  # the last ones, while others passed: they have a reason of the call's own
     first: float = inf  # time of its first 429
     last: float = -inf  # time of its last one
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the call is answered 429 for a reason of its own."""
-        return self.refusals > 0
 
 
 class Throttle:
@@ -127,7 +122,8 @@ class Throttle:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
         ticket = previous or Ticket()
         ticket.sent = now
-        late = max(0.0, now - max(self._due + SLACK, self.paused_until))
+        ready = self._due + SLACK if self.state == PACED else self._due
+        late = max(0.0, now - max(ready, self.paused_until))
         idle = min(late, max(0.0, now - self._held))
         self._idle += idle
         if self.state == OPEN and self._idle > (now - self._opened) / 2:
@@ -236,10 +232,8 @@ class Throttle:
 
     def _is_measured(self, now: float) -> bool:
         """Return whether the measurement was not idle, nor brief, nor with few requests."""
-        return (
-            self._accepted > (2 if now - self._opened >= BRIEF else SAMPLE - 1)
-            and self._idle <= (now - self._opened) / 2
-        )
+        least = 2 if now - self._opened >= BRIEF else SAMPLE - 1
+        return self._accepted > least and self._idle <= (now - self._opened) / 2
 
     def _add_to_row(self, sent: float, before: float, now: float) -> None:
         """Add a 429 of a call that met another one `before`; if the row is a cluster, begin to probe."""
