@@ -21,7 +21,7 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
   Open, at a level: what was accepted of that which was in flight at the cluster. A second cluster refutes it.
 - No rate is known and none measured: open at a level of one, or as at the start if only probes were accepted.
 - Else: paced. If the time was idle, or a quota was exhausted before its budget and so is none, at the rate as
-  it was. What is measured in less than a curve's time cuts the rate to a quarter at most.
+  it was.
 Idle is time in which the lack of calls was the limit, not the service: a request might depart, but no call
 waited, in the queue or by itself after a 429. A measurement that was idle for more than half counts for
 nothing, nor does a brief one, or one of few requests; in idle time the curve stands still. Calls are few if
@@ -280,13 +280,13 @@ class Throttle:
             return
         elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
             self.state, self._counts = OPEN, [[0, 0], [0, 0]]
-            if passed >= CLUSTER or self._level:
-                self._level = max(1, self._level)
+            if self._level <= 0:  # the measurement goes on
+                self._level = 1
+                return
         elif budget or is_idle:
             self._follow(self._rate, sent, now)
         else:
-            least = self._rate / CLUSTER if self._rate < inf and measured < self._time else 0.0
-            self._follow(max(max(passed, 1) / measured, least), sent, now)
+            self._follow(max(passed, 1) / measured, sent, now)
         self._measure(sent, 1)
 
     def _measure(self, now: float, accepted: int) -> None:
