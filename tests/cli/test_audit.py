@@ -42,7 +42,8 @@ def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: 
     assert (row["slashtag"], row["date"], row["held"], row["counted"]) == (name, str(day), 3, 1)
     repaired = cli("audit", "clicks.duckdb", "--repair")
     assert (repaired.code, repaired.out) == (0, "")
-    assert cli("audit", "clicks.duckdb", "--by-day").code == 0
+    assert cli("audit", "clicks.duckdb", "--by-day", "--pipelines-dir", "work").code == 0
+    assert Path("work").is_dir()
     again = cli("sync", "clicks.duckdb", *SINCE, "--reload", "2025-10-01", "2025-10-03")
     assert again.code == 0
     assert f"{3 * len({url.slashtag for url in box.truth.urls()}):,} clicks_daily" in again.err
