@@ -27,11 +27,11 @@ from .._internal import ask_until_sure, remove_journal, set_aside_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
-from ._account import SAME, bind, confirm_account, held_record
+from ._account import SAME, bind, confirm_account
 from ._incremental import ClicksTable
 from ._late import find_late
 from ._portal import in_own_thread, wait_for
-from ._records import Listed, Monitor, ReadListed, Reload, Series
+from ._records import Listed, Monitor, ReadListed, Reload, Series, held_record
 
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
