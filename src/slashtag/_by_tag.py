@@ -1,6 +1,6 @@
 """Clicks of all tags, and of links without one, so that the sum is the account's."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import tzinfo
 from itertools import chain
 from typing import Any, Self, TypeVar
@@ -51,8 +51,16 @@ class ByTag:
     links with a tag have too ("mixed") they have what all tags leave of the total.
     """
 
-    def __init__(self, names: Iterable[str], links: Links | None = None, unnamed: int = 0) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        links: Links | None = None,
+        name_of: Mapping[int, str] | None = None,
+        unnamed: int = 0,
+    ) -> None:
         self._names = list(dict.fromkeys(names))
+        #: Names of the tags by id, where all are selected.
+        self._name_of: Mapping[Any, str] = name_of or {}
         self.links = Links() if links is None else links
         #: Tags whose name cannot be read, and so cannot be requested.
         self.unnamed = unnamed
@@ -72,8 +80,7 @@ class ByTag:
             return cls(tags)
         names, unnamed = await read_names_of_tags(session)
         links = await Links.read(session, progress=progress)
-        links._tags = dict(names.items())
-        return cls(names.values(), links, unnamed)
+        return cls(names.values(), links, names, unnamed)
 
     async def count(
         self,
@@ -142,8 +149,8 @@ class ByTag:
         """The links of each tag by its name, where all are selected."""
         found: dict[str, list[ShortUrl]] = {name: [] for name in self._names}
         for link in chain(*self.links.by_slashtag.values(), self.links.uncountable):
-            if link.tag_id in self.links._tags:
-                found[self.links._tags[link.tag_id]].append(link)
+            if link.tag_id in self._name_of:
+                found[self._name_of[link.tag_id]].append(link)
         return found
 
     def _apart(self) -> tuple[list[str], list[str], list[str]]:

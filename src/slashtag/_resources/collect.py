@@ -25,7 +25,7 @@ class _Half(NamedTuple):
     """Half of a batch, and how many requests had failed when that was split: other halves may have since."""
 
     request: StatsRequest
-    failures_before: int | None
+    failures_before: int
 
 
 async def collect(
@@ -77,26 +77,27 @@ async def collect(
 
     async def work(item: StatsRequest | _Half) -> Sequence[_Half]:
         """Send one request; return smaller ones if it failed and may be split."""
-        request, before = item if isinstance(item, _Half) else _Half(item, None)
-        if (refusal := await health.refusal_of_all()) is not None:
+        refusal = await health.refusal_of_all()
+        request, failures_before = item if isinstance(item, _Half) else _Half(item, health.failures)
+        if refusal is not None:
             fail(request, refusal)
             return ()
-        before = health.failures if before is None else before
         if (error := await send(request)) is None:
             return ()
         if len(request.selector.keys) > 1:
             if is_refusal(error) and health.is_undecided:
                 async with health.taking_apart:
                     return await take_apart(request, error)
-            if health.may_split(error, before):
+            if health.may_split(error, failures_before):
                 return split(request)
         fail(request, error)
         return ()
 
-    # Of one request without a worker pool, which costs half as much as the request.
-    source: Source[StatsRequest | _Half] | None = requests
-    if source is None:
-        source = await work(*plan._requests()) if len(plan) == 1 else plan._requests()
+    source: Source[StatsRequest | _Half] = plan._requests() if requests is None else requests
+    if requests is None and len(plan) == 1:
+        # Without a worker pool, which costs half as much as the request, but for halves that follow.
+        (only,) = plan._requests()
+        source = await work(only)
     if source:
         await WorkerPool(source, work, workers).run()
     running_sum.add_missing(state.missing)

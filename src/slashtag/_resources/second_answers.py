@@ -74,6 +74,11 @@ class UncachedStatistics(Struct, frozen=True):
         """Whether the service counts all slashtags of a batch, as far as answers of the last minutes show."""
         return not self.stats._sender.health.is_not_additive
 
+    @property
+    def workers(self) -> int:
+        """The number of requests of the session that are made at once."""
+        return self.stats._workers
+
     def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
         """Return slashtags in batches, without those that cannot be requested."""
 

@@ -236,8 +236,7 @@ class Stats:
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
-            keys = aiter(keys)
-            requests = read_requests(plan, read_batches(keys, batcher, listing=keys))
+            requests = read_requests(plan, read_batches(aiter(keys), batcher))
             return await collect(self._fetcher(), plan, state, self._workers, requests)
         state.total = len(plan)
         return await collect(self._fetcher(), plan, state, self._workers)
@@ -346,8 +345,7 @@ class Stats:
         if not isinstance(keys, AsyncIterable):
             state.total = sum(len(selector.keys) or 1 for selector in plan._selectors)
             return run.start(None, self._tasks)
-        keys = aiter(keys)
-        batches = read_batches(keys, batcher, listing=keys, sort=sort, in_order=in_order)
+        batches = read_batches(aiter(keys), batcher, sort=sort, in_order=in_order)
         return run.start(batches, self._tasks)
 
     async def top(self, query: Query[R], n: int = 20, *, keys: Keys, timezone: Zone = None) -> dict[str, R]:
