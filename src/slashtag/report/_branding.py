@@ -42,8 +42,8 @@ class Branding(Struct, frozen=True, kw_only=True):
 
     `logo` is the content of a PNG or JPEG file of at most 500 kB. `accent` is a colour such as #3355d1, or
     3355d1, or the name of one in CSS, such as teal or dark blue, which becomes such a number; bars have it,
-    and text too unless it would be hard to read. Raises InvalidRequestError for another title (at most 200 characters),
-    logo or colour.
+    and text too unless it would be hard to read. Raises InvalidRequestError for another title (at most 200
+    characters), logo or colour.
     """
 
     title: str = ""
