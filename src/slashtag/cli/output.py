@@ -107,10 +107,10 @@ class OutputOptions:
             check_table_path(self.file)
         form = self.form if self.file is None else self.file.suffix.lower()[1:]
         if form != "csv" and is_csv:
-            advice = (
-                "leave them out, as a workbook has numbers" if form == "xlsx" else "name it .csv, or .xlsx"
-            )
-            raise InvalidRequestError(f"--decimal and --excel are of CSV, not of {form}: {advice}")
+            advice = "leave out --format" if self.file is None else "name the file .csv, or .xlsx"
+            if form == "xlsx":
+                advice = "leave them out: a workbook shows numbers as each Excel has them"
+            raise InvalidRequestError(f"--decimal and --excel are for CSV, not for {form}; {advice}")
         decimal = self.decimal or ("comma" if self.excel else "point")
         self.csv = CsvStyle(decimal, self.excel)
 
