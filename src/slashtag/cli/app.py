@@ -17,7 +17,10 @@ from .. import __version__
 COMMANDS = {
     "urls": ("links.urls", "Short URLs of the account."),
     "tags": ("tags.app", "Tags of the account."),
-    "stats": ("stats.app", "Click statistics, exact for any number of links and days."),
+    "stats": (
+        "stats.app",
+        "Click statistics, exact for any number of links and days; `stats last-month` counts by range.",
+    ),
     "top": ("top.top", "The links with most clicks of a span, and how they changed."),
     "api": ("api.api", "A request to any endpoint of the service, also one without a command."),
     "export": ("export.app", "Links, tags and clicks into files, whole or not at all, resumable."),

@@ -51,18 +51,6 @@ from ..selection import (
     report_overlap,
 )
 
-#: Names of spans, one of which may be meant by a word that is none.
-SPANS = (
-    "today",
-    "yesterday",
-    "this-week",
-    "last-week",
-    "this-month",
-    "last-month",
-    "last-quarter",
-    "last-year",
-)
-
 
 class SpanGroup(TyperGroup):
     """Commands of which `range` may be left out before days: `stats last-month`."""
@@ -72,9 +60,8 @@ class SpanGroup(TyperGroup):
         if args and args[0] not in self.commands:
             try:
                 DateRange.parse(args[0])
-            except InvalidRequestError:
-                question = did_you_mean(args[0], [*self.commands, *SPANS])
-                ctx.fail(f"no command and no days: {args[0]!r}{question}")
+            except InvalidRequestError as error:
+                ctx.fail(f"no command{did_you_mean(args[0], self.commands)}, and {error}")
             args = ["range", *args]
         return super().resolve_command(ctx, args)
 
