@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ _DAYS = (
 )
 #: Plain files have the rows of all loads: those of the last one are valid.
 _VIEW = (
-    "CREATE VIEW held AS SELECT * FROM {table} "
+    "CREATE TEMP VIEW held AS SELECT slashtag, date, clicks FROM files "
     "QUALIFY rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1"
 )
 #: How DuckDB reads a file of clicks, all cells as texts, by the ending of its name.
@@ -133,28 +132,33 @@ def _held_in_files(pipeline: Any) -> Held:
     """Return what Parquet files in a folder or bucket hold, which are read as dlt writes them, by fsspec.
 
     DuckDB has an extension for buckets of its own, but it has to be downloaded, and told credentials again.
+    Each file is read once, as a whole: threads of DuckDB would share the position of an open file.
     """
     connection: Any = pipeline.destination_client()
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    texts = ["slashtag", "_dlt_load_id"]
+    read: dict[str, Any] = {}
 
     def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
         with connection as client, closing(import_module("duckdb").connect()) as database:
             # A repair has added files since.
             client.fs_client.invalidate_cache()
-            paths = client.list_table_files("clicks_daily")
-            urls = [client.fs_client.unstrip_protocol(path).replace("'", "''") for path in paths]
-            database.register_filesystem(client.fs_client)
-            files = "read_parquet(['{}'])".format("', '".join(urls))
-            database.execute(_VIEW.format(table=files))
+            for path in client.list_table_files("clicks_daily"):
+                if path not in read:
+                    file = pyarrow.BufferReader(client.fs_client.cat_file(path))
+                    columns = [*texts, "date", "clicks"]
+                    read[path] = parquet.read_table(file, columns=columns, read_dictionary=texts)
+            database.register("files", pyarrow.concat_tables(read.values(), promote_options="permissive"))
+            database.execute(_VIEW)
             yield from _execute(database, query, arguments)
 
     return Held(execute, "held")
 
 
 def _execute(database: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """Run a query in a DuckDB database, in any thread."""
-    with closing(database.cursor()) as cursor:
-        cursor.execute(query.replace("%s", "?"), list(arguments))
-        yield from cursor.fetchall()
+    """Run a query in a DuckDB database, and yield its rows."""
+    database.execute(query.replace("%s", "?"), list(arguments))
+    yield from database.fetchall()
 
 
 def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
@@ -189,4 +193,9 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
         metadata = {
             name.decode(errors="replace"): text.decode(errors="replace") for name, text in found.items()
         }
-    return Held(partial(_execute, connection), "held"), metadata
+
+    def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+        with closing(connection.cursor()) as cursor:  # for each thread its own
+            yield from _execute(cursor, query, arguments)
+
+    return Held(execute, "held"), metadata
