@@ -196,10 +196,7 @@ def test_a_quarter_is_printed_on_two_sheets(chromium: str, tmp_path: Path) -> No
     labels = {
         "device": ["Desktop", "Mobile", "Tablet"],
         "country": ["US", "GB", "DE", "IN", "FR", "BR", "JP", "CA", "ES"],
-        "referrer": [
-            "Direct",
-            *(f"{name}.example" for name in ("search", "social", "mail", "video", "chat")),
-        ],
+        "referrer": [f"{name}.example" for name in ("search", "social", "mail", "video", "chat", "news")],
         "browser": ["Chrome", "Safari", "Firefox", "Edge", "Samsung Internet", "unknown.", "Opera"],
         "platform": ["Windows", "Android", "iOS", "macOS", "Linux", "iPadOS", "unknown."],
         "tag": [f"campaign {n}" for n in range(12)],
