@@ -96,8 +96,7 @@ class OutputOptions:
                 os.write(1, b"")
             except OSError as error:
                 raise OSError(error.errno, error.strerror, "stdout") from None
-            default = "csv" if is_csv else "table" if sys.stdout.isatty() else "jsonl"
-            self.form = self.form or default
+            self.form = self.form or ("csv" if is_csv else "table" if sys.stdout.isatty() else "jsonl")
             _warn_of_form(self.form)
         elif self.form is not None and self.file.suffix.lower() != f".{self.form}":
             raise InvalidRequestError(

@@ -173,8 +173,7 @@ def note_of_shared(count: int) -> str:
     """Return the note on slashtags of selected links that other links have too."""
     return (
         f"slashtags that several links share: {count:,}; the service counts clicks by slashtag, so the rows "
-        "hold those of all selected links that have it; a slashtag that links without the tag have too gets "
-        "what the total of the tag leaves for it"
+        "hold those of all selected links that have it"
     )
 
 
