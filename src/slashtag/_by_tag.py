@@ -78,6 +78,7 @@ class ByTag:
             tags = list(tags)
             await names_of_tags(session, tags)
             return cls(tags)
+        stop_replaying_pages(session)
         names, unnamed = await read_names_of_tags(session)
         links = await Links.read(session, progress=progress)
         return cls(names.values(), links, names, unnamed)
