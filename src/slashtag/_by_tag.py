@@ -62,7 +62,7 @@ class ByTag:
         #: Names of the tags by id, where all are selected.
         self._name_of: Mapping[Any, str] = name_of or {}
         self.links = Links() if links is None else links
-        #: Tags whose name cannot be read, and so cannot be requested.
+        #: Tags that cannot be requested, as their name cannot be read, or they are not listed.
         self.unnamed = unnamed
         #: The label of the links without a tag, None where tags are selected.
         self.no_tag = None if links is None else NO_TAG
@@ -81,7 +81,9 @@ class ByTag:
         stop_replaying_pages(session)
         names, unnamed = await read_names_of_tags(session)
         links = await Links.read(session, progress=progress)
-        return cls(names.values(), links, names, unnamed)
+        # A link may have a tag that is not listed, as one that was created meanwhile.
+        used = {link.tag_id for link in chain(*links.by_slashtag.values(), links.uncountable)} - {None}
+        return cls(names.values(), links, names, max(unnamed, len(used - names.keys())))
 
     async def count(
         self,
