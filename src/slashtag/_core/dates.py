@@ -111,6 +111,9 @@ def parse_span(text: str, today: date, forms: str = FORMS) -> tuple[Bound, Bound
     Raises InvalidRequestError.
     """
     parts = [part.strip() for part in text.split("..", 1)]
+    # A name may be written as it is said: "Last week".
+    names = ["-".join(part.lower().split()) for part in parts]
+    parts = [name if name in _NAMES else part for name, part in zip(names, parts, strict=True)]
     if len(parts) == 1 and ":" in text:
         raise InvalidRequestError(f"{text!r} is one instant; give two, joined by ..")
     ends: list[tuple[Bound, Bound]] = []

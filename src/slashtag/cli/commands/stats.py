@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from heapq import nlargest
@@ -61,6 +62,9 @@ class SpanGroup(TyperGroup):
             try:
                 DateRange.parse(args[0])
             except InvalidRequestError as error:
+                with suppress(InvalidRequestError):
+                    DateRange.parse(span := "-".join(args[:2]))
+                    ctx.fail(f"did you mean {span!r}? A span is one word")
                 ctx.fail(f"no command{did_you_mean(args[0], self.commands)}, and {error}")
             args = ["range", *args]
         return super().resolve_command(ctx, args)
