@@ -72,7 +72,7 @@ def test_credentials_that_are_missing_or_wrong_say_what_to_do(
     ("given", "meant"),
     [
         ("last_month", "last-month"),
-        ("Last-Month", "last-month"),
+        ("Last_Month", "last-month"),
         ("this-quater", "this-quarter"),
         ("this-yera", "this-year"),
         ("lastweek", "last-week"),
