@@ -44,7 +44,8 @@ class OnceCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse arguments; those of lists and flags may be repeated."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        # Completion parses what is not complete, and must not end in an error.
+        order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
         given: Counter[Any] = Counter(order)
         for option, times in given.items():
             if times > 1 and not (option.multiple or option.is_flag or option.count):
