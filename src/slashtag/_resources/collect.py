@@ -12,7 +12,7 @@ from .._core.checks import Progress, check_callback
 from .._core.queries import Plan, Query, StatsRequest, check_query
 from .._errors import InvalidRequestError, SlashtagError
 from .._fanout import Source, WorkerPool
-from .._sending.health import ServiceHealth, is_refusal
+from .._sending.health import RunHealth, is_refusal
 from .._summed_statistics import Statistics
 from .failures import Failure, OnError
 from .stats_fetcher import StatsFetcher
@@ -110,9 +110,7 @@ class RunState:
     Its `health` says what follows from a failure: parts instead, the next, or the end.
     """
 
-    def __init__(
-        self, health: ServiceHealth, query: Query[Any], progress: Progress | None, on_error: OnError | None
-    ) -> None:
+    def __init__(self, query: Query[Any], progress: Progress | None, on_error: OnError | None) -> None:
         #: The number of steps, None while it is unknown.
         self.total: int | None = None
         #: Requests whose answers are missing in the result.
@@ -122,7 +120,7 @@ class RunState:
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
-        self.health = health.of_run(reports_failures=on_error is not None)
+        self.health = RunHealth(reports_failures=on_error is not None)
         self._has_look_alikes = False
 
     def done(self) -> None:

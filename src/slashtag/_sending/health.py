@@ -210,15 +210,11 @@ class ServiceHealth:
             self._second_in_vain = 0
             self.contradictions_stay.note()
 
-    def of_run(self, *, reports_failures: bool) -> RunHealth:
-        """Return what is of one run, whose failures are reported, or raised."""
-        return RunHealth(reports_failures)
-
 
 class RunHealth:
-    """Whether the service answers the requests of one run; an object of each run."""
+    """Whether the service answers the requests of one run, whose failures are reported, or raised."""
 
-    def __init__(self, reports_failures: bool) -> None:
+    def __init__(self, *, reports_failures: bool) -> None:
         self._reports_failures = reports_failures
         #: Failures so far, and at the last success; those of requests decided upon together count as one.
         self.failures = self._failures_at_success = 0
