@@ -88,6 +88,8 @@ class Warehouse:
                 client.execute_sql("CREATE TABLE anew AS SELECT * FROM clicks_daily")
                 client.execute_sql("DROP TABLE clicks_daily")
                 client.execute_sql("ALTER TABLE anew RENAME TO clicks_daily")
+            if self.target.arguments["destination"] == "postgres":
+                client.execute_sql(f"ALTER TABLE {table} DROP CONSTRAINT clicks_daily_pkey")
             for kind, statement in (
                 ("edited", f"UPDATE {table} SET clicks = clicks + 2"),
                 ("deleted", f"DELETE FROM {table}"),

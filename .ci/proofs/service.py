@@ -14,7 +14,7 @@ from .tools import ROOT, WORK, run
 
 CASES = 100
 # JSON, which YAML includes.
-OPENAPI = ROOT / "src" / "slashtag" / "sandbox" / "openapi.yaml"
+OPENAPI = ROOT / "src" / "slashtag" / "sandbox" / "openapi.json"
 
 # What OpenAPI cannot say: parameters that depend on each other, on the account or on the calendar. A request
 # that conforms to the description and gets another 400 is a failure.

@@ -1,6 +1,6 @@
 """Clicks of all tags, and of links without one, so that the sum is the account's."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import tzinfo
 from itertools import chain
 from typing import Any, Self, TypeVar
@@ -51,10 +51,18 @@ class ByTag:
     links with a tag have too ("mixed") they have what all tags leave of the total.
     """
 
-    def __init__(self, names: Iterable[str], links: Links | None = None, unnamed: int = 0) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        links: Links | None = None,
+        name_of: Mapping[int, str] | None = None,
+        unnamed: int = 0,
+    ) -> None:
         self._names = list(dict.fromkeys(names))
+        #: Names of the tags by id, where all are selected.
+        self._name_of: Mapping[Any, str] = name_of or {}
         self.links = Links() if links is None else links
-        #: Tags whose name cannot be read, and so cannot be requested.
+        #: Tags that cannot be requested, as their name cannot be read, or they are not listed.
         self.unnamed = unnamed
         #: The label of the links without a tag, None where tags are selected.
         self.no_tag = None if links is None else NO_TAG
@@ -70,10 +78,12 @@ class ByTag:
             tags = list(tags)
             await names_of_tags(session, tags)
             return cls(tags)
+        stop_replaying_pages(session)
         names, unnamed = await read_names_of_tags(session)
         links = await Links.read(session, progress=progress)
-        links._tags = dict(names.items())
-        return cls(names.values(), links, unnamed)
+        # A link may have a tag that is not listed, as one that was created meanwhile.
+        used = {link.tag_id for link in chain(*links.by_slashtag.values(), links.uncountable)} - {None}
+        return cls(names.values(), links, names, max(unnamed, len(used - names.keys())))
 
     async def count(
         self,
@@ -142,8 +152,8 @@ class ByTag:
         """The links of each tag by its name, where all are selected."""
         found: dict[str, list[ShortUrl]] = {name: [] for name in self._names}
         for link in chain(*self.links.by_slashtag.values(), self.links.uncountable):
-            if link.tag_id in self.links._tags:
-                found[self.links._tags[link.tag_id]].append(link)
+            if link.tag_id in self._name_of:
+                found[self._name_of[link.tag_id]].append(link)
         return found
 
     def _apart(self) -> tuple[list[str], list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""The internal names that cli, export, report, dask, dlt and bulk_update may import.
+"""The internal names that what is built on top (`SATELLITES` in tests/test_layers.py) may import.
 
 They use public names of `slashtag`, the methods of AsyncSession that are marked for them, and otherwise only
 these; tests/test_layers.py checks that. These names may change without notice. Add one only if the public

@@ -45,7 +45,8 @@ def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: 
     assert (said["exit_code"], said["differences"], said["repaired"], said["not_proved"]) == (3, 1, 0, 0)
     repaired = cli("audit", "clicks.duckdb", "--repair")
     assert (repaired.code, repaired.out) == (0, "")
-    assert cli("audit", "clicks.duckdb", "--by-day").code == 0
+    assert cli("audit", "clicks.duckdb", "--by-day", "--pipelines-dir", "work").code == 0
+    assert Path("work").is_dir()
     again = cli("sync", "clicks.duckdb", *SINCE, "--reload", "2025-10-01", "2025-10-03")
     assert again.code == 0
     for days in (("2025-08-01", "2025-08-31"), ("2100-01-01", "2100-01-02")):

@@ -55,6 +55,32 @@ def test_links_are_filtered_by_tag_text_and_day_of_creation(cli: Cli, box: Sandb
     assert cli("urls", "list", "--untagged", "--tag", "x").code == 2
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("stats", "2024-06", "--by", "day", "--by", "tag"),
+        ("top", "2024-06", "--columns", "tag", "--columns=destination"),
+        ("urls", "list", "--limit", "1", "--limit", "2"),
+        ("export", "clicks", "2024-06", "--all", "-o", "a.csv", "--output", "b.csv"),
+    ],
+)
+def test_an_option_given_twice_is_refused_but_those_of_lists_and_flags_are_not(
+    cli: Cli, box: Sandbox, command: tuple[str, ...]
+) -> None:
+    names = [tag.name for tag in box.truth.tags()]
+    both = cli("stats", "2024-06", "--tag", names[0], "--tag", names[1], "-v", "-v")
+    assert both.code == 0
+    box.requests.clear()
+    assert cli(*command).code == 2
+    assert not box.requests
+
+
+def test_a_span_of_two_words_leads_to_its_name(cli: Cli, box: Sandbox) -> None:
+    ran = cli("stats", "last", "week")
+    assert (ran.code, "'last-week'" in ran.error) == (2, True)
+    assert cli("stats", "Last week").code == 0
+
+
 def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:
     names = [tag.name for tag in box.truth.tags()]
     assert [tag["name"] for tag in objects(cli("tags", "list").out)] == names

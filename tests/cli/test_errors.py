@@ -68,6 +68,30 @@ def test_credentials_that_are_missing_or_wrong_say_what_to_do(
     assert "slashtag sandbox" in ran.error
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("last_month", "last-month"),
+        ("Last_Month", "last-month"),
+        ("this-quater", "this-quarter"),
+        ("this-yera", "this-year"),
+        ("lastweek", "last-week"),
+    ],
+)
+@pytest.mark.parametrize("command", ["stats", "top", "report -o x.html"])
+def test_a_misspelt_span_is_asked_about(cli: Cli, box: Sandbox, command: str, given: str, meant: str) -> None:
+    asked = len(box.requests)
+    ran = cli(*command.split(), given)
+    assert (ran.code, f"(did you mean {meant!r}?)" in ran.error, "2024-q3" in ran.error) == (2, True, True)
+    assert len(box.requests) == asked
+
+
+def test_stats_asks_about_a_misspelt_command_and_says_which_days_there_are(cli: Cli) -> None:
+    assert "(did you mean 'country'?)" in cli("stats", "contry").error
+    ran = cli("stats", "october")
+    assert (ran.code, "2024-q3" in ran.error) == (2, True)
+
+
 @pytest.mark.parametrize("command", [RANGE, ("urls", "list"), ("export", "clicks", *RANGE[2:])])
 def test_a_misspelt_tag_is_asked_about(cli: Cli, box: Sandbox, command: tuple[str, ...]) -> None:
     name = box.truth.tags()[0].name

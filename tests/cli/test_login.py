@@ -226,6 +226,27 @@ def test_a_zone_is_that_of_the_option_else_of_the_environment_else_of_the_login_
     assert "(UTC)" in cli(*question).err
 
 
+def test_login_names_the_variables_that_win_over_what_it_saved(
+    cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zone = "login", "--timezone", "Asia/Tokyo"
+    assert "SLASHTAG" not in cli(*zone).err
+    monkeypatch.setenv("SLASHTAG_TIMEZONE", "Asia/Tokyo")
+    assert "SLASHTAG" not in cli(*zone).err
+    monkeypatch.setenv("SLASHTAG_TIMEZONE", "Europe/Berlin")
+    ran = cli(*zone)
+    assert (ran.code, "SLASHTAG_TIMEZONE" in ran.err) == (0, True)
+    monkeypatch.delenv("SLASHTAG_TIMEZONE")
+    monkeypatch.setenv("SLASHTAG_APIKEY", APIKEY)
+    ran = cli(*zone)
+    assert (ran.code, "SLASHTAG_APIKEY" in ran.err) == (0, True)
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    assert "SLASHTAG_APIKEY" in cli("login").err
+    # A profile that is named wins over the environment.
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    assert "SLASHTAG_APIKEY" not in cli("login", "--profile", "shop").err
+
+
 def test_a_zone_that_is_none_is_refused_wherever_it_stands(
     cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from slashtag import Change
+from slashtag._internal import find_doubts
 from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import forget
@@ -81,6 +83,20 @@ def test_a_slashtag_of_several_links_is_refused_with_their_ids(cli: Cli, box: Sa
     assert f"{other} (" in ran.error
     assert not [each for each in box.requests if each.method == "PUT"]
     box.remove_url("to-change")
+
+
+@pytest.mark.parametrize("given", ["www.example/x?a=1", "shop.example", "/autumn"])
+def test_a_destination_without_a_scheme_is_an_error_that_yes_does_not_help(
+    cli: Cli, box: Sandbox, link: int, tmp_path: Path, given: str
+) -> None:
+    assert not list(find_doubts(Change(link, destination=given)))
+    file = tmp_path / "changes.csv"
+    file.write_text(f"id,destination\n{link},{given}\n{link + 1},https://shop..example/\n")
+    forget(box)
+    for arguments in (str(link), "--destination", given), ("--from", str(file)):
+        ran = cli("urls", "update", *arguments)
+        assert (ran.code != 0, "scheme" in ran.err, "--yes" in ran.err) == (True, True, False)
+    assert not [each for each in box.requests if each.method == "PUT"]
 
 
 def test_without_a_listing_a_link_is_changed_and_what_it_was_is_not_known(

@@ -47,6 +47,7 @@ DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
         ("2024-06-01..2024-06-30", "2024-06-01", "2024-06-30"),
         ("2023-11..2024", "2023-11-01", "2024-12-31"),
         (" last-month..today ", "2024-02-01", "2024-03-31"),
+        ("Last  month..TODAY", "2024-02-01", "2024-03-31"),
     ],
 )
 def test_a_span_has_these_days(text: str, first: str, last: str) -> None:

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import defstruct
 
 from slashtag import (
     AuthenticationError,
@@ -25,7 +26,7 @@ from slashtag import (
     InvalidRequestError,
     parse_zone,
 )
-from slashtag.dlt import Audit, Monitor, audit, audit_file
+from slashtag.dlt import Audit, Monitor, _records, audit, audit_file
 from slashtag.sandbox import Sandbox
 from tests.support.laws import examples
 from tests.support.sandboxes import forget, new_key
@@ -182,10 +183,18 @@ def test_a_listing_that_is_cut_short_proves_nothing(box: Sandbox, clock: Clock, 
         assert audited(duck, box).unproved
 
 
-def test_what_is_no_load_of_this_account_is_refused(box: Sandbox, clock: Clock, duck: Target) -> None:
+def test_what_is_no_load_of_this_account_is_refused(
+    box: Sandbox, clock: Clock, duck: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ExportError, match="no finished load"):
         audited(duck, box)
     duck.load(box)
+    forget(box)
+    with monkeypatch.context() as patched:
+        patched.setattr(_records, "TableRecord", defstruct("TableRecord", [("version", int)]))
+        with pytest.raises(ConfigurationError):
+            audited(duck, box)
+        assert not box.requests
     with pytest.raises(AuthenticationError):
         audited(duck, box, apikey="another" * 3)
     with pytest.raises(AuthenticationError):

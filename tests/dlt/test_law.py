@@ -153,7 +153,10 @@ class Days:
         tally.requests += len(box.requests)
         windows = 1 + (self.clock.today - START).days // 32
         batches = -(-(len(now) - other) // BATCH)
-        tally.too_many += max(0, len(box.requests) - (7 + 2 * batches + other * windows))
+        # A page of links, and the one behind it where 10 are listed; none of tags, which is asked twice. Two
+        # second answers for the latest links, two for the tags, both asked twice, two for the last days.
+        listings, days = 2 + 2 + 2 + 2 * 2, 2
+        tally.too_many += max(0, len(box.requests) - (listings + days + 2 * batches + other * windows))
         self.seen = now
         return loaded
 

@@ -32,7 +32,7 @@ from slashtag import (
     UnexpectedResponseError,
 )
 from slashtag.dlt import Monitor, _account, _records, _source, load, local_pipeline, slashtag_source
-from slashtag.dlt._incremental import ClicksTable, Listed
+from slashtag.dlt._incremental import ClicksLoad, Listed
 from slashtag.dlt._pipeline import _destination_locked, _file_locked
 from slashtag.dlt._source import LoadSession
 from slashtag.sandbox import Arrival, Sandbox
@@ -140,13 +140,13 @@ def test_late_clicks_whose_requests_failed_are_loaded_by_the_next_load(
 ) -> None:
     duck.load(box)
     box.add_click(box.truth.urls()[0].slashtag, datetime.combine(START, clock_time(9), UTC), times=3)
-    before = ClicksTable._collect
+    before = ClicksLoad._collect
 
-    def collect(self: ClicksTable, session: Any, keys: list[str], start: date, end: date) -> Any:
+    def collect(self: ClicksLoad, session: Any, keys: list[str], start: date, end: date) -> Any:
         return before(self, session, [] if end < self._first else keys, start, end)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ClicksTable, "_collect", collect)
+        patch.setattr(ClicksLoad, "_collect", collect)
         duck.load(box)
     assert duck.daily() != truth(box, clock.today)
     # The first says that it is complete, and the second that it is not.

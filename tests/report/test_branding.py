@@ -25,6 +25,8 @@ COLOURS = st.binary(min_size=3, max_size=3).map(lambda parts: f"#{parts.hex()}")
     [
         {"accent": "reed"},
         {"accent": "#35d"},
+        {"accent": "3355d"},
+        {"accent": "##3355d1"},
         {"accent": "#3355d1;}"},
         {"accent": "#3355d1\n"},
         {"accent": None},
@@ -55,7 +57,8 @@ def test_text_and_bars_can_be_seen_in_any_accent_colour(accent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "colour"), [("teal", "#008080"), ("Dark Blue", "#00008b"), ("red", "#ff0000")]
+    ("name", "colour"),
+    [("teal", "#008080"), ("0A7f5a", "#0a7f5a"), ("Dark Blue", "#00008b"), ("red", "#ff0000")],
 )
 def test_an_accent_may_be_named(name: str, colour: str) -> None:
     assert Branding(accent=name) == Branding(accent=colour)

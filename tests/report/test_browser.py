@@ -190,3 +190,27 @@ def first_pixel(png: bytes) -> tuple[int, ...]:
             data += png[at + 8 : at + 8 + length]
         at += 12 + length
     return tuple(zlib.decompressobj().decompress(data, 4)[1:4])
+
+
+def test_a_quarter_is_printed_on_two_sheets(chromium: str, tmp_path: Path) -> None:
+    labels = {
+        "device": ["Desktop", "Mobile", "Tablet"],
+        "country": ["US", "GB", "DE", "IN", "FR", "BR", "JP", "CA", "ES"],
+        "referrer": [f"{name}.example" for name in ("search", "social", "mail", "video", "chat", "news")],
+        "browser": ["Chrome", "Safari", "Firefox", "Edge", "Samsung Internet", "unknown.", "Opera"],
+        "platform": ["Windows", "Android", "iOS", "macOS", "Linux", "iPadOS", "unknown."],
+        "tag": [f"campaign {n}" for n in range(12)],
+        "destination": [f"www.example/landing/{n}" for n in range(200, 220)],
+    }
+    found = report(
+        [100 + n % 30 for n in range(92)],
+        top=[f"summer-print-{n}" for n in range(200, 210)],
+        before=9_000,
+        links=399,
+        shared=frozenset([("destination", "www.example/landing/1")]),
+        branding=Branding(title="A quarter", logo=report([1]).to_png(scale=0.2)),
+        **{name: {label: 900 - 20 * n for n, label in enumerate(each)} for name, each in labels.items()},
+    )
+    sheets = tmp_path / "report.pdf"
+    browse(chromium, tmp_path, found.to_html(), f"--print-to-pdf={sheets}", "--no-pdf-header-footer")
+    assert len(re.findall(rb"/Type\s*/Page\b", sheets.read_bytes())) == 2

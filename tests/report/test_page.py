@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -118,6 +118,7 @@ def test_many_labels_are_cut_and_their_sum_is_not() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.none() | st.integers(0, 50)), min_size=10, max_size=14))
+@example([(0, None)] * 8 + [(0, 0)] * 2)
 def test_others_are_compared_together_where_all_of_them_were_counted(
     counts: list[tuple[int, int | None]],
 ) -> None:
@@ -126,7 +127,7 @@ def test_others_are_compared_together_where_all_of_them_were_counted(
     found = report([sum(now.values())], before=700, destination=now, destination_before=before)
     seen = Seen(found.to_html())
     others = seen.root.all("table", data_dimension="destination")[0].one("tr", **{"class": "rest"})
-    hidden = sorted(now, key=lambda label: (now[label], label), reverse=True)[8:]
+    hidden = sorted(now, key=lambda label: (-now[label], -before.get(label, 0), label))[8:]
     shown = others.all("td")[2].text
     if all(label in before for label in hidden):
         assert shown == f"{sum(before[label] for label in hidden):,}"

@@ -374,7 +374,7 @@ async def test_a_listing_is_closed_to_its_end_though_the_run_was_cancelled() -> 
         raise InvalidRequestError("refused")
 
     keys = Slow(Tasks())
-    batches = read_batches(keys, Batcher(7_500, lambda key, error: None), listing=keys)
+    batches = read_batches(keys, Batcher(7_500, lambda key, error: None))
     with pytest.raises(InvalidRequestError):
         await WorkerPool(batches, fail, 2).run()
     assert keys.ended

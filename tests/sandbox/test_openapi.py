@@ -16,7 +16,7 @@ from slashtag.sandbox import Sandbox
 from .serve import Caller, serving
 
 ROOT = Path(__file__).parent.parent.parent
-TEXT = (ROOT / "src" / "slashtag" / "sandbox" / "openapi.yaml").read_text("utf-8")
+TEXT = (ROOT / "src" / "slashtag" / "sandbox" / "openapi.json").read_text("utf-8")
 DOCUMENT: dict[str, Any] = json.loads(TEXT)
 
 

@@ -154,6 +154,12 @@ def test_days_that_one_file_has_not_are_told(
     (said,) = caplog.messages
     for named in (str(early), "2024-10-01 to 2024-10-05", str(late), "2024-10-03 to 2024-10-08"):
         assert named in said
+    assert "--compare" not in said
+    caplog.clear()
+    # Of two weeks no row is the same: a comparison of spans is another command.
+    assert len(list(compare_files(early, days(f"next{form}", 8, 12)))) == 20
+    (said,) = caplog.messages
+    assert "--compare" in said
 
 
 def test_a_workbook_needs_its_library_and_has_one_sheet(

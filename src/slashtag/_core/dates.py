@@ -4,6 +4,7 @@ import re
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 
 from .._errors import InvalidRequestError
+from .._wording import did_you_mean
 from .windows import DAY, SECOND, Bound, last_day
 
 _TRAILING = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
@@ -18,6 +19,12 @@ _DATE_TIME = re.compile(
 FORMS = (
     "today, yesterday, this- or last-week, -month, -quarter, -year, 30d, 6m, 2024, 2024-q3, 2024-06, "
     "2024-06-01 or 2024-06-01..2024-06-30"
+)
+#: Spans that have names, one of which may be meant by a word that is none.
+_NAMES = (
+    "today",
+    "yesterday",
+    *(f"{which}-{unit}" for which in ("this", "last") for unit in ("week", "month", "quarter", "year")),
 )
 
 #: What a span is compared with, unless with a span that is given.
@@ -104,6 +111,9 @@ def parse_span(text: str, today: date, forms: str = FORMS) -> tuple[Bound, Bound
     Raises InvalidRequestError.
     """
     parts = [part.strip() for part in text.split("..", 1)]
+    # A name may be written as it is said: "Last week".
+    names = ["-".join(part.lower().split()) for part in parts]
+    parts = [name if name in _NAMES else part for name, part in zip(names, parts, strict=True)]
     if len(parts) == 1 and ":" in text:
         raise InvalidRequestError(f"{text!r} is one instant; give two, joined by ..")
     ends: list[tuple[Bound, Bound]] = []
@@ -111,7 +121,8 @@ def parse_span(text: str, today: date, forms: str = FORMS) -> tuple[Bound, Bound
         try:
             ends.append(_ends(part, today))
         except (ValueError, OverflowError):
-            raise InvalidRequestError(f"{part!r} is not a date range; give {forms}") from None
+            meant = did_you_mean(part.lower(), _NAMES)
+            raise InvalidRequestError(f"{part!r} is not a date range{meant}; give {forms}") from None
     return ends[0][0], ends[-1][1]
 
 

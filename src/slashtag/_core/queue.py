@@ -63,7 +63,7 @@ class Queue(Generic[T]):
     """Heaps of the items of waiting calls; one taken out from the middle stays until it is first."""
 
     def __init__(self) -> None:
-        # Of each order: number, age, entry, 429s.
+        # Of each order: number, age, entry, 429s, place, item; taken out if its place has another entry now.
         self._heaps: list[list[tuple[float, int, int, int, Place, T]]] = [[], []]
         self._length = 0
         self._virtual = [0.0, 0.0]
@@ -111,6 +111,7 @@ class Queue(Generic[T]):
     def pop(self, *, exhausted: bool) -> T:
         """Take out the next call; raises IndexError if none waits. `exhausted`: the limit is."""
         first, back = self._heaps
+        # Neither a call that finds out whether the limit is open nor a refused one takes a turn of others.
         if exhausted and self._length:
             _, _, _, _, place, item = min(self._waiting(), key=lambda entry: (entry[3], -entry[1]))
         elif first and first[0][0] == -inf:  # a refused call

@@ -325,7 +325,7 @@ def _error(
     now: float | None,
 ) -> APIError | UnexpectedResponseError:
     excerpt = scrub.excerpt(body)
-    page = _page(body, status, scrub)
+    web_page = _describe_web_page(body, status, scrub)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
         try:
@@ -348,8 +348,8 @@ def _error(
             what = f"not the documented answer: {scrub.text(problem)}"
         else:
             what = f"an undocumented status {status}"
-        if page and not 300 <= effective < 400:
-            what = f"{what.partition(':')[0]}: {page}"
+        if web_page and not 300 <= effective < 400:
+            what = f"{what.partition(':')[0]}: {web_page}"
         return UnexpectedResponseError(
             what,
             # A 2xx in the envelope of a 200 is no status of its own.
@@ -361,7 +361,7 @@ def _error(
     if envelope is not None:
         message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
     else:
-        message = page or scrub.text(excerpt.decode(errors="replace"))
+        message = web_page or scrub.text(excerpt.decode(errors="replace"))
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
@@ -372,7 +372,7 @@ def _error(
     )
 
 
-def _page(body: bytes | bytearray, status: int, scrub: Scrubber) -> str:
+def _describe_web_page(body: bytes | bytearray, status: int, scrub: Scrubber) -> str:
     """Return the title of a page of HTML, and that it is one; empty if an answer is none."""
     start = body[:SCRUBBED_BYTES].lstrip(_BLANK)
     if not start.startswith(b"<"):

@@ -30,11 +30,10 @@ async def read_batches(
     keys: AsyncIterable[Key],
     batcher: Batcher,
     *,
-    listing: AsyncIterable[Any],
     sort: Sort | None = None,
     in_order: bool = False,
 ) -> AsyncGenerator[Selector]:
-    """Yield batches of slashtags that are read asynchronously; close the listing they come from.
+    """Yield batches of slashtags that are read asynchronously; close what these are read from.
 
     For a job they are read first: which batches it makes again depends on all of them.
     """
@@ -52,10 +51,10 @@ async def read_batches(
         for batch in batcher.remainder():
             yield batch
     finally:
-        if isinstance(listing, AsyncReadable):
+        if isinstance(keys, AsyncReadable):
             # Shielded: the run may have been cancelled.
             with CancelScope(shield=True):
-                await listing.aclose()
+                await keys.aclose()
 
 
 async def sorted_ahead(keys: AsyncIterable[Key], sort: Sort) -> AsyncGenerator[Key]:

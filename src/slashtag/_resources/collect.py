@@ -12,7 +12,7 @@ from .._core.checks import Progress, check_callback
 from .._core.queries import Plan, Query, StatsRequest, check_query
 from .._errors import InvalidRequestError, SlashtagError
 from .._fanout import Source, WorkerPool
-from .._sending.health import ServiceHealth, is_refusal
+from .._sending.health import RunHealth, is_refusal
 from .._summed_statistics import Statistics
 from .failures import Failure, OnError
 from .stats_fetcher import StatsFetcher
@@ -25,7 +25,7 @@ class _Half(NamedTuple):
     """Half of a batch, and how many requests had failed when that was split: other halves may have since."""
 
     request: StatsRequest
-    failures_before: int | None
+    failures_before: int
 
 
 async def collect(
@@ -77,26 +77,27 @@ async def collect(
 
     async def work(item: StatsRequest | _Half) -> Sequence[_Half]:
         """Send one request; return smaller ones if it failed and may be split."""
-        request, before = item if isinstance(item, _Half) else _Half(item, None)
-        if (refusal := await health.refusal_of_all()) is not None:
+        refusal = await health.refusal_of_all()
+        request, failures_before = item if isinstance(item, _Half) else _Half(item, health.failures)
+        if refusal is not None:
             fail(request, refusal)
             return ()
-        before = health.failures if before is None else before
         if (error := await send(request)) is None:
             return ()
         if len(request.selector.keys) > 1:
             if is_refusal(error) and health.is_undecided:
                 async with health.taking_apart:
                     return await take_apart(request, error)
-            if health.may_split(error, before):
+            if health.may_split(error, failures_before):
                 return split(request)
         fail(request, error)
         return ()
 
-    # Of one request without a worker pool, which costs half as much as the request.
-    source: Source[StatsRequest | _Half] | None = requests
-    if source is None:
-        source = await work(*plan._requests()) if len(plan) == 1 else plan._requests()
+    source: Source[StatsRequest | _Half] = plan._requests() if requests is None else requests
+    if requests is None and len(plan) == 1:
+        # Without a worker pool, which costs half as much as the request, but for halves that follow.
+        (only,) = plan._requests()
+        source = await work(only)
     if source:
         await WorkerPool(source, work, workers).run()
     running_sum.add_missing(state.missing)
@@ -109,9 +110,7 @@ class RunState:
     Its `health` says what follows from a failure: parts instead, the next, or the end.
     """
 
-    def __init__(
-        self, health: ServiceHealth, query: Query[Any], progress: Progress | None, on_error: OnError | None
-    ) -> None:
+    def __init__(self, query: Query[Any], progress: Progress | None, on_error: OnError | None) -> None:
         #: The number of steps, None while it is unknown.
         self.total: int | None = None
         #: Requests whose answers are missing in the result.
@@ -121,7 +120,7 @@ class RunState:
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
-        self.health = health.of_run(reports_failures=on_error is not None)
+        self.health = RunHealth(reports_failures=on_error is not None)
         self._has_look_alikes = False
 
     def done(self) -> None:

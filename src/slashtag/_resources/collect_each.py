@@ -333,9 +333,9 @@ class EachRun(Generic[R]):
         return time_slice.period_end < self._now - SETTLING_SECONDS
 
     def _busy(self, window: Window, questions: Sequence[Question], seconds: float) -> list[Cell]:
-        """Return the batches without which hardly a click comes while the others are searched.
+        """Return the busiest batches: of the others at most MOST_EXPECTED clicks come during the search.
 
-        The first round took so many seconds. A search repairs what one late click has changed.
+        `seconds`: how long the first round took. A search repairs what one late click has changed.
         """
         zone = window.start.tzinfo or UTC
         today = midnight(datetime.fromtimestamp(self._now - SETTLING_SECONDS, zone).date(), zone)

@@ -10,9 +10,9 @@ a page does not fit, or may be the last  `_core/paging.py`          once; by its
 a page is from a journal                 `listing.py`, `_journal`   once; if it differs, those are forgotten
 clicks are inferred                      `_core/search/search.py`   in other company; by its table
 a listing lost a tenth since a load      `dlt/_source.py`           once; the longer one, or an error
-a listing lacks the latest links         `dlt/_source.py`           once; what any has, and that is noted
+a listing may lack the latest records    `dlt/_listings.py`         twice; what any has; noted if they differ
 a day that was over has fewer clicks     `dlt/_incremental.py`      twice; kept as it was if one disagrees
-the last days of the busiest links       `dlt/_incremental.py`      once; noted if it is another answer
+the last days of the busiest links       `dlt/_incremental.py`      twice; noted if one is another answer
 all-time clicks are fewer than hits      `dlt/_compare.py`          once; months that differ by either one
 all time is not the sum of days          `dlt/_compare.py`          once, both; unproved if they still differ
 a link differs from what is held         `dlt/_compare.py`          once, if fewer twice; else unproved
@@ -73,6 +73,11 @@ class UncachedStatistics(Struct, frozen=True):
     def counts_batches(self) -> bool:
         """Whether the service counts all slashtags of a batch, as far as answers of the last minutes show."""
         return not self.stats._sender.health.is_not_additive
+
+    @property
+    def workers(self) -> int:
+        """The number of requests of the session that are made at once."""
+        return self.stats._workers
 
     def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
         """Return slashtags in batches, without those that cannot be requested."""

@@ -75,7 +75,7 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        state = RunState(self._sender.health, query, None, None)  # counts slashtags that cannot be requested
+        state = RunState(query, None, None)  # counts slashtags that cannot be requested
         selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=state.missing)
@@ -92,7 +92,7 @@ class Stats:
     async def _run(
         self, fetcher: StatsFetcher, plan: Plan[R], progress: Progress | None, on_error: OnError[R] | None
     ) -> R:
-        state = RunState(self._sender.health, plan.query, progress, on_error)
+        state = RunState(plan.query, progress, on_error)
         state.total, state.missing = len(plan), plan.missing
         return await collect(fetcher, plan, state, self._workers)
 
@@ -159,7 +159,7 @@ class Stats:
         if not plans:
             return partial if isinstance(partial, ClicksTable) else dict(partial)
         plan = joined(plans, known)
-        state = RunState(self._sender.health, plan.query, progress, on_error)
+        state = RunState(plan.query, progress, on_error)
         state.total = sum(len(selector.names) for selector in plan._selectors)
         each = self._run_each(plan, state)
         if not isinstance(partial, ClicksTable):
@@ -182,7 +182,7 @@ class Stats:
         running_sum = RunningSum(type(partial))
         running_sum.add(partial)
         running_sum.add_missing(-len(plans))
-        state = RunState(self._sender.health, plans[0].query, progress, None)
+        state = RunState(plans[0].query, progress, None)
         state.total = len(plans)
         fetcher = self._fetcher()
 
@@ -230,14 +230,13 @@ class Stats:
         (for a slashtag that is read asynchronously when it is read), and errors of requests with a note
         naming the batch and window. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(self._sender.health, query, progress, on_error)
+        state = RunState(query, progress, on_error)
         batcher = self._batcher(state, is_sum=True)
         selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         if isinstance(keys, AsyncIterable):
             # A listing returns a new iterator, which is closed at the end of the run.
-            keys = aiter(keys)
-            requests = read_requests(plan, read_batches(keys, batcher, listing=keys))
+            requests = read_requests(plan, read_batches(aiter(keys), batcher))
             return await collect(self._fetcher(), plan, state, self._workers, requests)
         state.total = len(plan)
         return await collect(self._fetcher(), plan, state, self._workers)
@@ -277,7 +276,7 @@ class Stats:
         those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
         while iterating. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(self._sender.health, query, progress, on_error)
+        state = RunState(query, progress, on_error)
         return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits)
 
     async def table(
@@ -302,7 +301,7 @@ class Stats:
         without `dimensions`. It is requested as by `collect_each`, whose other options and errors it has.
         With `on_error` the table lacks what failed, and is not `complete`.
         """
-        state = RunState(self._sender.health, query, progress, on_error)
+        state = RunState(query, progress, on_error)
         table, dates = empty_table(query, "tag" if keys is None else "slashtag", dimensions=dimensions)
         each = self._each(state, query, keys, tag, tags, timezone, False, inferred, earlier_hits)
         async with each as results:
@@ -346,8 +345,7 @@ class Stats:
         if not isinstance(keys, AsyncIterable):
             state.total = sum(len(selector.keys) or 1 for selector in plan._selectors)
             return run.start(None, self._tasks)
-        keys = aiter(keys)
-        batches = read_batches(keys, batcher, listing=keys, sort=sort, in_order=in_order)
+        batches = read_batches(aiter(keys), batcher, sort=sort, in_order=in_order)
         return run.start(batches, self._tasks)
 
     async def top(self, query: Query[R], n: int = 20, *, keys: Keys, timezone: Zone = None) -> dict[str, R]:

@@ -16,7 +16,7 @@ _SEPARATORS = re.compile(r"[\s._/\u2010-\u2015-]+")
 
 
 def _plain(name: str) -> str:
-    """Return a name without what makes no other campaign of it."""
+    """Return a name without case, accents and separators of words; names that differ only so are alike."""
     return _SEPARATORS.sub("", folded(name)) or name
 
 

@@ -321,8 +321,8 @@ def find_doubts(change: Change) -> Iterator[str]:
             yield f"{quotes[0]} is a quote as word processors write it: {name} {value!r}"
         elif name == "destination" and (escape := _BAD_ESCAPE.search(value)):
             yield f"{escape[0]!r} is no % and two hexadecimal digits: destination {value!r}"
-    scheme, _, _ = (change.destination or "https:").partition(":")
-    if scheme.lower() not in KNOWN_SCHEMES:
+    scheme, colon, _ = (change.destination or "").partition(":")
+    if colon and scheme.lower() not in KNOWN_SCHEMES:  # one without a scheme is an error already
         yield f"{scheme!r} is no scheme that browsers know, though an app may: {change.destination!r}"
     host = _HOST.match(change.destination or "")
     if host is not None and _GOOD_HOST.fullmatch(host[1]) is None:

@@ -6,18 +6,15 @@ parsing, decompression and flow control are still aiohttp's.
 
 These parts of aiohttp are not public. They are used only with versions of aiohttp that our tests cover, and
 only if `ClientSession` is not mocked or traced; otherwise requests go through `ClientSession.request`
-(`session_path`), which gives the same results at a higher cost. Both ways check a connection here before they
-use it again.
+(`session_path`), which gives the same results at a higher cost. Both ways check a connection by `readable`
+and `has_leftover` before they use it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import select
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from types import FunctionType
@@ -28,21 +25,27 @@ from yarl import URL
 
 from .._core.call import Call
 from .._credentials import Credentials
-from .._version import __version__
+from .attempt import (
+    NO_CACHE,
+    NO_TIMEOUT,
+    Attempt,
+    Response,
+    closed_too_early,
+    has_leftover,
+    read_body,
+    read_head,
+    readable,
+)
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
-    from aiohttp.http import RawResponseMessage
 
 #: Set it to 0 to send every request through `ClientSession.request`.
 SWITCH = "SLASHTAG_FAST_PATH"
 
 #: Seconds that an idle connection is kept, as in aiohttp's own pool: some networks drop it later.
 KEEP_ALIVE = 15.0
-
-#: Status, headers and decompressed body of an answer.
-Response = tuple[int, Mapping[str, str], bytes]
 
 #: The release series of aiohttp whose internals the tests cover: `.ci/run` tests its oldest and newest one.
 SERIES = "3.14."
@@ -81,45 +84,7 @@ def _has_internals() -> bool:
 #: Whether the internals of aiohttp are those that the tests cover.
 TESTED = aiohttp.__version__.startswith(SERIES) and _has_internals()
 
-#: The deadline of an attempt replaces aiohttp's timeouts, which include the wait for a pool slot and do not
-#: end a body that arrives very slowly.
-NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
-
 SWITCHING_PROTOCOLS = 101
-
-#: Header of requests, unless your own aiohttp session has one.
-USER_AGENT = ("User-Agent", f"slashtag/{__version__}")
-
-#: Header of a request whose answer no cache may have.
-NO_CACHE = ("Cache-Control", "no-cache")
-
-
-class Attempt:
-    """One attempt of the current task to send a call, which ends at the time `at` of the event loop.
-
-    What sends it sets `written`.
-    """
-
-    #: Whether a byte of the request may have been written; None if that is not known.
-    written: bool | None = False
-    _expired = False
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
-        task = asyncio.current_task(loop)
-        assert task is not None
-        self.at = at
-        self._task = task
-        self._cancelling = task.cancelling()
-
-    def expire(self) -> None:
-        """Cancel it once."""
-        if not self._expired:
-            self._expired = True
-            self._task.cancel()
-
-    def withdraw_timeout(self) -> bool:
-        """Withdraw its cancellation; return False if it was not cancelled, or also by somebody else."""
-        return self._expired and self._task.uncancel() <= self._cancelling
 
 
 def _original(function: object) -> object:
@@ -263,59 +228,3 @@ class FastPath:
         self._closed = True
         while self._idle:
             self._idle.pop().connection.release()
-
-
-def readable(transport: asyncio.BaseTransport) -> Callable[[], object]:
-    """Return a function that checks whether the socket has anything to read: data, EOF or an error.
-
-    The event loop may not have noticed it yet if the caller blocked the loop.
-    """
-    sock = transport.get_extra_info("socket")
-    if not hasattr(select, "poll"):  # Windows
-        return lambda: sock.fileno() < 0 or select.select([sock], (), (), 0)[0]
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN)
-    return partial(poll.poll, 0)
-
-
-def has_leftover(parser: Any) -> bool:
-    """Return whether the parser of a complete answer contains the start of another one.
-
-    Closes the parser. aiohttp would drop these bytes and use the rest as the answer to the next request.
-    """
-    try:
-        return parser.feed_eof() is not None
-    except Exception:  # The pure-Python parser raises for some data.
-        return True
-
-
-async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
-    """Return the head of the next answer, which may be an interim one, and its body as a stream.
-
-    A connection with a 5xx is not used again: it may lead to a backend that fails every request.
-    """
-    # Not `protocol.read()`, which is this function on a connection of `session_path`.
-    message, content = await type(protocol).read(protocol)
-    if message.code >= 500:
-        protocol.force_close()
-    return message, content
-
-
-async def read_body(content: aiohttp.StreamReader, max_bytes: int) -> bytes:
-    """Read until the end, or until there are more than `max_bytes`."""
-    chunk = await content.readany()
-    if content.at_eof():
-        return chunk
-    chunks, size = [chunk], len(chunk)
-    while size <= max_bytes and (chunk or not content.at_eof()):
-        chunk = await content.readany()
-        chunks.append(chunk)
-        size += len(chunk)
-    return b"".join(chunks)
-
-
-def closed_too_early(key: Any) -> aiohttp.ClientConnectorError:
-    """Return the error of a new connection that was closed before the request was sent."""
-    return aiohttp.ClientConnectorError(
-        key, ConnectionResetError(errno.ECONNRESET, "closed before the request was sent")
-    )

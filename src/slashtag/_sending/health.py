@@ -10,10 +10,10 @@ no request has failed for KEPT seconds             earlier failures are forgotte
 
 In one run of `collect`, say (`RunHealth`)
 -------------------------------------------------
-a batch is refused                                 its halves are sent, up to MOST_REFUSALS in a row
-a batch fails otherwise, and failures are told     its halves are sent, up to MOST_FAILURES in a row
-all are refused, none was accepted yet             one batch is split while others wait; MOST_REFUSED: the end
-slashtags fail that are requested alone            the others are sent, up to MOST_FAILED in a row
+a batch is refused                                 its halves are sent, up to MOST_REFUSED_IN_ROW in a row
+a batch fails otherwise, and failures are told     its halves are sent, up to MOST_FAILED_IN_ROW in a row
+all are refused, none was accepted yet             one batch is split at a time; MOST_REFUSED_AT_FIRST end it
+slashtags fail that are requested alone            the others are sent, up to MOST_FAILED_ALONE in a row
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Refusals, and other failures, without a success between them after which nothing is split. The 32 batches
 #: that may be under way by default may each have a slashtag at fault, and half as many again until a part of
 #: one is accepted.
-MOST_REFUSALS, MOST_FAILURES = 48, 2
+MOST_REFUSED_IN_ROW, MOST_FAILED_IN_ROW = 48, 2
 #: Requests that are refused, before one is accepted, until no more are sent: more than the 8 that one batch
 #: of 100 slashtags is taken apart into, as all of these may be wrong.
-MOST_REFUSED = 12
+MOST_REFUSED_AT_FIRST = 12
 #: Failures without a success after which slashtags are no longer requested one by one.
-MOST_FAILED = 40
+MOST_FAILED_ALONE = 40
 
 log = logging.getLogger("slashtag")
 
@@ -107,7 +107,7 @@ class ServiceHealth:
         self._sleep_until = sleep_until
         self._left = RETRIES_AT_ONCE
         #: Failures in a row of retries that were sent alone.
-        self._failed_alone = 0
+        self._failed_retries = 0
         #: Times of the first failure since the last answer, of the latest one, and of the next probe.
         self._failing_since = self._failed_at = inf
         self._probe_at = -inf
@@ -122,7 +122,7 @@ class ServiceHealth:
         self.is_not_additive = Finding()
         #: That answers which contradict themselves do so a second time too.
         self.contradictions_stay = Finding()
-        self._in_vain = 0
+        self._second_in_vain = 0
 
     def succeeded(self) -> None:
         """Record a request that succeeded at once."""
@@ -137,12 +137,12 @@ class ServiceHealth:
         """Record an attempt that failed because of the service's health."""
         now = monotonic()
         if now - self._failed_at >= KEPT:
-            self._left, self._failed_alone = RETRIES_AT_ONCE, 0
+            self._left, self._failed_retries = RETRIES_AT_ONCE, 0
         self._failing_since, self._failed_at = min(self._failing_since, now), now
 
     def is_outage(self, patience: float) -> bool:
         """Return whether retries keep failing, and all requests have for `patience` seconds."""
-        if self._failed_alone < OUTAGE_FAILURES:
+        if self._failed_retries < OUTAGE_FAILURES:
             return False
         now = monotonic()
         return now - self._failed_at < patience <= now - self._failing_since
@@ -175,7 +175,7 @@ class ServiceHealth:
                 await turn.enter_async_context(self._turn)
                 if self._left < 1:
                     # Not random, because no other one waits for it.
-                    seconds = backoff(RetryPolicy(), self._failed_alone + 1, jitter=0.75)
+                    seconds = backoff(RetryPolicy(), self._failed_retries + 1, jitter=0.75)
                     await self._sleep_until(asyncio.get_running_loop().time() + seconds)
                 is_alone = self._left < 1
                 self._left = max(self._left - 1, 0.0)
@@ -187,17 +187,17 @@ class ServiceHealth:
     def retried(self, error: BaseException | None, *, is_alone: bool) -> None:
         """Record the end of a retry."""
         if error is not None and is_failure(error):
-            self._failed_alone += is_alone
-            if is_alone and self._failed_alone == OUTAGE_FAILURES:
+            self._failed_retries += is_alone
+            if is_alone and self._failed_retries == OUTAGE_FAILURES:
                 log.warning("the service keeps failing, retrying one request at a time: %s", error)
         else:
             is_answered = error is None or (
                 isinstance(error, APIError) and not isinstance(error, RateLimitError)
             )
             if is_answered:
-                if self._failed_alone >= OUTAGE_FAILURES:
+                if self._failed_retries >= OUTAGE_FAILURES:
                     log.info("the service has recovered")
-                self._failed_alone = 0
+                self._failed_retries = 0
             # Refund the cost, and as much again while retries are sent one at a time, or wait for that.
             self._left = min(RETRIES_AT_ONCE, self._left + (2 if is_answered and self._turn.locked() else 1))
         if is_alone:
@@ -205,20 +205,16 @@ class ServiceHealth:
 
     def second_request(self, *, in_vain: bool) -> None:
         """Note whether a second request was in vain: its answer contradicted itself too."""
-        self._in_vain = self._in_vain + 1 if in_vain else 0
-        if self._in_vain == MOST_IN_VAIN:
-            self._in_vain = 0
+        self._second_in_vain = self._second_in_vain + 1 if in_vain else 0
+        if self._second_in_vain == MOST_IN_VAIN:
+            self._second_in_vain = 0
             self.contradictions_stay.note()
-
-    def of_run(self, *, reports_failures: bool) -> RunHealth:
-        """Return what is of one run, whose failures are reported, or raised."""
-        return RunHealth(reports_failures)
 
 
 class RunHealth:
-    """Whether the service answers the requests of one run; an object of each run."""
+    """Whether the service answers the requests of one run, whose failures are reported, or raised."""
 
-    def __init__(self, reports_failures: bool) -> None:
+    def __init__(self, *, reports_failures: bool) -> None:
         self._reports_failures = reports_failures
         #: Failures so far, and at the last success; those of requests decided upon together count as one.
         self.failures = self._failures_at_success = 0
@@ -228,7 +224,7 @@ class RunHealth:
         #: Held while a batch is taken apart before a request was accepted.
         self.taking_apart = asyncio.Lock()
         #: Requests refused for good before one was accepted, and the error of all others once too many are.
-        self._refused = 0
+        self._refused_at_first = 0
         self._refusal: SlashtagError | None = None
 
     def succeeded(self) -> None:
@@ -241,8 +237,8 @@ class RunHealth:
         """Record the failure of a request of which no part is sent any more."""
         # That a tag does not exist says nothing about others.
         if self.is_undecided and is_refusal(error) and not isinstance(error, UnknownTagError):
-            self._refused += 1
-            if self._refused == MOST_REFUSED:
+            self._refused_at_first += 1
+            if self._refused_at_first == MOST_REFUSED_AT_FIRST:
                 error.add_note("no request of this run was accepted, and no more were sent")
                 self._refusal = error
 
@@ -279,12 +275,12 @@ class RunHealth:
         in_row = max(0, failures_before - self._failures_at_success) + 1
         self.failures = max(self.failures, self._failures_at_success + in_row)
         if not is_refusal(error):
-            return in_row <= MOST_FAILURES
+            return in_row <= MOST_FAILED_IN_ROW
         self._refused_in_row += 1
-        return self._refused_in_row <= MOST_REFUSALS
+        return self._refused_in_row <= MOST_REFUSED_IN_ROW
 
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""
         # Of a service that answers others, each slashtag refused may be at fault.
         self._failed_alone += not (is_refusal(error) and self.has_succeeded)
-        return self._failed_alone <= MOST_FAILED
+        return self._failed_alone <= MOST_FAILED_ALONE

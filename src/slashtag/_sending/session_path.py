@@ -11,10 +11,9 @@ from yarl import URL
 
 from .._core.call import Call
 from .._credentials import Credentials, Proxy
-from .fast_path import (
+from .attempt import (
     NO_CACHE,
     NO_TIMEOUT,
-    TESTED,
     USER_AGENT,
     Attempt,
     Response,
@@ -24,6 +23,7 @@ from .fast_path import (
     read_head,
     readable,
 )
+from .fast_path import TESTED
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler

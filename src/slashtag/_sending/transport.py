@@ -27,7 +27,8 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .fast_path import NO_TIMEOUT, SWITCH, TESTED, USER_AGENT, Attempt, FastPath, Response, obstacle
+from .attempt import NO_TIMEOUT, USER_AGENT, Attempt, Response
+from .fast_path import SWITCH, TESTED, FastPath, obstacle
 from .health import Finding
 from .session_path import SessionPath
 

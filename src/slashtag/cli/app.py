@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Collection
 from importlib import import_module
 from shutil import get_terminal_size
@@ -9,6 +10,7 @@ from typing import Any
 
 import typer
 from typer import Option
+from typer.core import TyperCommand
 
 from .. import __version__
 
@@ -17,7 +19,10 @@ from .. import __version__
 COMMANDS = {
     "urls": ("links.urls", "Short URLs of the account."),
     "tags": ("tags.app", "Tags of the account."),
-    "stats": ("stats.app", "Click statistics, exact for any number of links and days."),
+    "stats": (
+        "stats.app",
+        "Click statistics, exact for any number of links and days; `stats last-month` counts by range.",
+    ),
     "top": ("top.top", "The links with most clicks of a span, and how they changed."),
     "api": ("api.api", "A request to any endpoint of the service, also one without a command."),
     "export": ("export.app", "Links, tags and clicks into files, whole or not at all, resumable."),
@@ -32,6 +37,20 @@ COMMANDS = {
 }
 #: Columns from which help is drawn in panels: on a narrower terminal they would cut names of options.
 PANELS_FROM = 80
+
+
+class OnceCommand(TyperCommand):
+    """A command that refuses an option given twice, of which the last would count in silence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments; those of lists and flags may be repeated."""
+        # Completion parses what is not complete, and must not end in an error.
+        order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
+        given: Counter[Any] = Counter(order)
+        for option, times in given.items():
+            if times > 1 and not (option.multiple or option.is_flag or option.count):
+                ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
+        return super().parse_args(ctx, args)
 
 
 def _print_version(wanted: bool) -> None:
@@ -72,10 +91,11 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name, help=text, short_help=text, no_args_is_help=True)
             for each in found.registered_commands:
+                each.cls = OnceCommand
                 # Otherwise the line in the list is cut.
                 each.short_help = (each.callback.__doc__ or "").partition("\n\n")[0]
         else:
-            app.command(name, short_help=text)(found)
+            app.command(name, cls=OnceCommand, short_help=text)(found)
     return app
 
 

@@ -66,7 +66,10 @@ class OutputOptions:
     """Options of where the rows of a command go, and in which form."""
 
     form: Literal["table", TextFormat] | None = _option(
-        None, "--format", help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere."
+        None,
+        "--format",
+        help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere; csv with --excel "
+        "or --decimal.",
     )
     file: Path | None = _option(
         None,
@@ -87,12 +90,13 @@ class OutputOptions:
 
     def __post_init__(self) -> None:
         """Report whatever is wrong with the file, or with stdout, before anything is sent."""
+        is_csv = self.excel or self.decimal is not None
         if self.file is None:
             try:
                 os.write(1, b"")
             except OSError as error:
                 raise OSError(error.errno, error.strerror, "stdout") from None
-            self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
+            self.form = self.form or ("csv" if is_csv else "table" if sys.stdout.isatty() else "jsonl")
             _warn_of_form(self.form)
         elif self.form is not None and self.file.suffix.lower() != f".{self.form}":
             raise InvalidRequestError(
@@ -101,8 +105,11 @@ class OutputOptions:
         else:
             check_table_path(self.file)
         form = self.form if self.file is None else self.file.suffix.lower()[1:]
-        if form != "csv" and (self.decimal is not None or self.excel):
-            raise InvalidRequestError("--decimal and --excel go with CSV: give --format csv, or -o FILE.csv")
+        if form != "csv" and is_csv:
+            advice = "leave out --format" if self.file is None else "name the file .csv, or .xlsx"
+            if form == "xlsx":
+                advice = "leave them out: a workbook shows numbers as each Excel has them"
+            raise InvalidRequestError(f"--decimal and --excel are for CSV, not for {form}; {advice}")
         decimal = self.decimal or ("comma" if self.excel else "point")
         self.csv = CsvStyle(decimal, self.excel)
 

@@ -151,7 +151,8 @@ async def read_by_tag(
     """List all tags and links, or some tags; print how many tags are left out."""
     by_tag = await ByTag.read(session, tags, progress)
     if by_tag.unnamed:
-        run.warn(f"{many(by_tag.unnamed, 'tag')} whose name cannot be read", "left out: ")
+        text = "not listed, or its name cannot be read, so it cannot be requested"
+        run.warn(f"{many(by_tag.unnamed, 'tag')}: {text}", "left out: ")
     return by_tag
 
 
@@ -173,8 +174,7 @@ def note_of_shared(count: int) -> str:
     """Return the note on slashtags of selected links that other links have too."""
     return (
         f"slashtags that several links share: {count:,}; the service counts clicks by slashtag, so the rows "
-        "hold those of all selected links that have it; a slashtag that links without the tag have too gets "
-        "what the total of the tag leaves for it"
+        "hold those of all selected links that have it"
     )
 
 

@@ -15,6 +15,8 @@ from .._internal import VARIABLES, VERSION, Login, find_saved, login_path, profi
 from ..tables import AtomicFile
 
 _option = partial(Option, rich_help_panel="The service")
+#: Options that `find_credentials` reads, and those of the command itself.
+_NOT_OF_SESSION = {"base_url", "profile", "verbose", "quiet", "log_format", "summary"}
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,7 @@ class SessionOptions:
 
     def of_session(self) -> dict[str, Any]:
         """Return the options of AsyncSession but for the credentials."""
-        names = ("concurrency", "rate", "timeout", "range_end", "allow_http", "proxy")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in asdict(self).items() if name not in _NOT_OF_SESSION}
 
 
 def find_credentials(options: SessionOptions) -> Login:

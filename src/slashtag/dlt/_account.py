@@ -3,13 +3,10 @@
 import hmac
 import logging
 import secrets
-from collections.abc import Mapping
 from typing import Any
 
-from msgspec import ValidationError, json
-
 from .. import AsyncSession, ConfigurationError, ShortUrl
-from ._records import TableRecord
+from ._records import held_record
 
 log = logging.getLogger("slashtag")
 
@@ -40,14 +37,6 @@ def bind(state: dict[str, Any], session: AsyncSession) -> str | None:
     if held is None or held.base_url != session.base_url:
         raise _other_account(session.base_url)
     return key
-
-
-def held_record(state: Mapping[str, Any]) -> TableRecord | None:
-    """Return what the last load saw of the links, if there was one that this version can read."""
-    try:
-        return json.decode(state["resources"]["clicks_daily"]["record"], type=TableRecord)
-    except (KeyError, ValidationError):
-        return None
 
 
 def confirm_account(state: dict[str, Any], key: str, listed: list[ShortUrl], base_url: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import dlt
-from msgspec import Struct, field, json
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .. import (
@@ -33,7 +33,7 @@ from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
 from ._pipeline import _file_locked, _loads_at_destination, _place_of, load, name_of
 from ._portal import in_own_thread, wait_for
-from ._records import Monitor, Reload, Series, TableRecord
+from ._records import Monitor, Reload, Series, TableRecord, held_record
 from ._source import slashtag_source
 
 T = TypeVar("T")
@@ -119,8 +119,7 @@ def audit(
         with _file_locked(Path(pipeline.pipelines_dir) / "slashtag"):
             pipeline.drop()
             pipeline.sync_destination()
-        state = _state_of(pipeline)
-        record = json.decode(state["resources"]["clicks_daily"]["record"], type=TableRecord)
+        state, record = _state_of(pipeline)
         subject = _Subject(
             held_at(pipeline),
             record.since,
@@ -149,7 +148,7 @@ def audit(
                 requests = found.repair_requests + _load_again(
                     pipeline, differences, record, state, run.tags_of, login, session_options, monitor
                 )
-                state = _state_of(pipeline)
+                state, _ = _state_of(pipeline)
                 again = call(partial(run.run_again, found))
                 repaired = {*found.repaired, *found.differences} - {*again.differences}
                 found = replace(again, repaired=_sorted(repaired), repair_requests=requests)
@@ -195,11 +194,14 @@ def audit_file(
         return call(_Run(subject, by_day, monitor).run)
 
 
-def _state_of(pipeline: dlt.Pipeline) -> dict[str, Any]:
-    """Return a copy of what the destination keeps of its loads; raises ExportError if there is none."""
+def _state_of(pipeline: dlt.Pipeline) -> tuple[dict[str, Any], TableRecord]:
+    """Return a copy of what the destination keeps of its loads, and of clicks by day.
+
+    Raises ExportError if there is no load, ConfigurationError for one of another version.
+    """
     for state in pipeline.state.get("sources", {}).values():
-        if "record" in state.get("resources", {}).get("clicks_daily", {}):
-            return deepcopy(dict(state))
+        if (record := held_record(state)) is not None:
+            return deepcopy(dict(state)), record
     raise ExportError("the destination holds no finished load of clicks: run `slashtag sync` first")
 
 
@@ -380,18 +382,15 @@ def _load_again(
     Returns the number of requests.
     """
     days = counted_days(differences)
-    held: Mapping[str, Any] = {name: found for name, found in state["resources"].items() if "record" in found}
-    dimensions: tuple[str, ...] = ()
-    if "clicks_by_dimension" in held:
-        dimensions = json.decode(held["clicks_by_dimension"]["record"], type=TableRecord).dimensions
+    by_dimension = held_record(state, "clicks_by_dimension")
     of_load = Monitor(monitor.progress, monitor.on_error)
     source = slashtag_source(
         **login,
         session_options=session_options,
         since=record.since,
         timezone=record.timezone,
-        dimensions=dimensions,
-        by_tag="clicks_by_tag" in held,
+        dimensions=() if by_dimension is None else by_dimension.dimensions,
+        by_tag=held_record(state, "clicks_by_tag") is not None,
         reload=Reload(days=days, tag_ids=tags_of(days), only=True),
         monitor=of_load,
     )

@@ -21,6 +21,13 @@ from ._files import whole_files
 #: Errors that a load raises as they are.
 _OWN = (SlashtagError, KeyboardInterrupt)
 _FULL = re.compile("no space left|disk( is|) full|quota exceeded|could not extend file", re.IGNORECASE)
+#: What drivers may quote of a connection string: what is before its host, where a password may have an @ that
+#: was not quoted, and values of settings.
+_CREDENTIALS = re.compile(
+    r"(?:(?<=://)[^\s\"']+|[^\s\"'(/]+)(?=@[^\s@])"
+    r"|(?:(?<=password=)|(?<=secret=)|(?<=token=)|(?<=key=))[^\s&;'\"]+",
+    re.IGNORECASE,
+)
 #: Bytes that are left on a file system that counts as full.
 _NOTHING = 2**20
 #: What to do, by what the message of a destination says.
@@ -75,27 +82,40 @@ def calling_dlt(destination: str, place: str, folders: Iterable[Path] = ()) -> G
             cause = deeper
         if isinstance(cause, _OWN):
             raise cause from None
+        # Nothing that shows a credential is chained to an error of ours.
+        shown = None if _tells_credentials(failed) else failed
         if isinstance(cause, ImportError):
             extra = {"sqlite": "sqlalchemy", "filesystem": place.partition("://")[0]}.get(
                 destination, destination
             )
             package = "slashtag" if destination == "filesystem" else "dlt"
             problem = f'{destination} needs more packages: pip install "{package}[{extra}]"'
-            raise ConfigurationError(problem) from failed
+            raise ConfigurationError(problem) from shown
         if isinstance(cause, ConfigFieldMissingException):
             variable = f"DESTINATION__{destination.upper()}__CREDENTIALS"
             if place.startswith("s3://"):
                 destination, variable = place, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            raise ConfigurationError(f"{destination} is not configured: set {variable}") from failed
-        raise ExportError(_message(cause, destination, place, folders)) from failed
+            raise ConfigurationError(f"{destination} is not configured: set {variable}") from shown
+        text = _message(cause, destination, place, folders)
+        del cause
+        raise ExportError(text) from shown
     finally:
         providers.remove(provider)
+
+
+def _tells_credentials(error: BaseException | None) -> bool:
+    """Return whether the message of an error, or of one that led to it, seems to have a credential."""
+    while error is not None:
+        if _CREDENTIALS.search(str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _message(cause: BaseException, destination: str, place: str, folders: Iterable[Path]) -> str:
     """Return what failed, where, and what to do."""
     lines = str(cause).strip().splitlines()
-    text = (lines[0] if lines else type(cause).__name__).rstrip(".")
+    text = _CREDENTIALS.sub("***", (lines[0] if lines else type(cause).__name__).rstrip("."))
     if _FULL.search(text):
         # Such an error mostly names no file: it may be dlt's folder, or that of temporary files.
         full = [str(folder) for folder in (*folders, Path(gettempdir())) if _is_full(folder)]

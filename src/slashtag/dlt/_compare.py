@@ -38,7 +38,6 @@ from .._internal import (
 from ._held import NO_DAY, NO_MONTH, Day, Held, Month, Span, months_between
 
 log = logging.getLogger("slashtag")
-_WORKERS = 32
 #: Number of a batch that differs, a part of it, and days.
 _Item = tuple[int, Selector, Span]
 #: Text of what cannot be proved because a second answer was another one.
@@ -243,7 +242,7 @@ class Comparison:
                     self._progress(done, total)
             return ()
 
-        await WorkerPool(batches, compare, _WORKERS).run()
+        await WorkerPool(batches, compare, self._source.workers).run()
 
     async def _different_months(self, batch: Selector) -> list[Span]:
         """Return the months of a batch whose sum is another, or may be."""
@@ -338,7 +337,8 @@ class Comparison:
                 return [(n, part, days) for part in parts]
             return ()
 
-        await WorkerPool([(n, batch, span) for n, batch in enumerate(roots)], compare, _WORKERS).run()
+        items = [(n, batch, span) for n, batch in enumerate(roots)]
+        await WorkerPool(items, compare, self._source.workers).run()
         # One after the other, so that backends which answer in turn are all asked.
         for batch, differ, rest in fewer:
             try:

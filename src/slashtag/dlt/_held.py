@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +26,10 @@ _DAYS = (
     "GROUP BY {slashtag}, {date}"
 )
 #: Plain files have the rows of all loads: those of the last one are valid.
-_LATEST = (
-    "(SELECT * FROM files QUALIFY rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1) t"
+_VIEW = (
+    "CREATE TEMP VIEW held AS SELECT slashtag, date, clicks FROM files "
+    "QUALIFY rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1"
 )
-_COLUMNS = ["slashtag", "date", "clicks", "_dlt_load_id"]
 #: How DuckDB reads a file of clicks, all cells as texts, by the ending of its name.
 _READERS = {
     ".csv": "read_csv(?, header = true, all_varchar = true, delim = ',', quote = '\"', escape = '\"')",
@@ -117,41 +116,51 @@ def months_between(first: date, last: date) -> list[Span]:
 def held_at(pipeline: Any) -> Held:
     """Return what the destination of a pipeline holds; its schema is known."""
     if pipeline.destination.destination_name == "filesystem":
-        return Held(partial(_execute_on_files, pipeline), _LATEST)
+        return _held_in_files(pipeline)
     client = pipeline.sql_client()
+    table = client.make_qualified_table_name("clicks_daily")
 
     def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
         with pipeline.sql_client() as client, client.execute_query(query, *arguments) as cursor:
-            yield from _rows(cursor)
+            while rows := cursor.fetchmany(10_000):
+                yield from rows
 
-    return Held(execute, client.make_qualified_table_name("clicks_daily"), client.escape_column_name)
+    return Held(execute, table, client.escape_column_name)
 
 
-def _execute_on_files(pipeline: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """Run a query about the table `files`, the Parquet files of a folder or bucket as they are now.
+def _held_in_files(pipeline: Any) -> Held:
+    """Return what Parquet files in a folder or bucket hold, which are read as dlt writes them, by fsspec.
 
-    They are read with the library and the credentials that wrote them: DuckDB would need an extension, which
-    it downloads, to read a bucket.
+    DuckDB has an extension for buckets of its own, but it has to be downloaded, and told credentials again.
+    Each file is read once, as a whole: threads of DuckDB would share the position of an open file.
     """
-    dataset, duckdb = import_module("pyarrow.dataset"), import_module("duckdb")
-    with pipeline.destination_client() as client, closing(duckdb.connect()) as connection:
-        client.fs_client.invalidate_cache()  # a repair adds files
-        if not (names := client.list_table_files("clicks_daily")):
-            return
-        files = dataset.dataset(names, filesystem=client.fs_client, format="parquet")
-        connection.register("files", files.scanner(columns=_COLUMNS))
-        yield from _rows(connection.execute(query.replace("%s", "?"), list(arguments)))
+    connection: Any = pipeline.destination_client()
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    texts = ["slashtag", "_dlt_load_id"]
+    read: dict[str, Any] = {}
+
+    def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+        with connection as client, closing(import_module("duckdb").connect()) as database:
+            # A repair has added files since.
+            client.fs_client.invalidate_cache()
+            for path in client.list_table_files("clicks_daily"):
+                if path not in read:
+                    file = pyarrow.BufferReader(client.fs_client.cat_file(path))
+                    columns = [*texts, "date", "clicks"]
+                    read[path] = parquet.read_table(file, columns=columns, read_dictionary=texts)
+            if not read:
+                return
+            database.register("files", pyarrow.concat_tables(read.values(), promote_options="permissive"))
+            database.execute(_VIEW)
+            yield from _execute(database, query, arguments)
+
+    return Held(execute, "held")
 
 
-def _execute(connection: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """Run a query in a DuckDB database, in any thread."""
-    with closing(connection.cursor()) as cursor:
-        yield from _rows(cursor.execute(query.replace("%s", "?"), list(arguments)))
-
-
-def _rows(cursor: Any) -> Iterator[Sequence[Any]]:
-    while rows := cursor.fetchmany(10_000):
-        yield from rows
+def _execute(database: Any, query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Run a query in a DuckDB database, and yield its rows."""
+    database.execute(query.replace("%s", "?"), list(arguments))
+    yield from database.fetchall()
 
 
 def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
@@ -186,4 +195,9 @@ def held_in(path: Path) -> tuple[Held, Mapping[str, str]]:
         metadata = {
             name.decode(errors="replace"): text.decode(errors="replace") for name, text in found.items()
         }
-    return Held(partial(_execute, connection), "held"), metadata
+
+    def execute(query: str, arguments: Sequence[str]) -> Iterator[Sequence[Any]]:
+        with closing(connection.cursor()) as cursor:  # for each thread its own
+            yield from _execute(cursor, query, arguments)
+
+    return Held(execute, "held"), metadata

@@ -41,7 +41,6 @@ from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableReco
 #: At most so many new or changed series are requested one by one: to ask for them together, and to check what
 #: is inferred from the answers, takes about as many requests.
 _MOST_ALONE = 20
-_WORKERS = 32
 _ROWS_PER_TABLE = 20_000
 Rows = Iterable[tuple[Any, ...]]
 #: Kinds of the columns that are no texts.
@@ -49,8 +48,8 @@ _KINDS: dict[str, Kind] = {"date": "date", "month": "date", "clicks": "int"}
 
 
 @dataclass
-class ClicksTable:
-    """Table of clicks that is brought up to date by each load: by day, or by month and label of `dimensions`.
+class ClicksLoad:
+    """One load of a table of clicks, which is by day, or by month and label of `dimensions`.
 
     `key` names its first columns, of which the first is "slashtag" or "tag". `state`, which dlt keeps at the
     destination, has a TableRecord. Slashtags with the same hits as before are requested in batches. Raises
@@ -440,5 +439,5 @@ class ClicksTable:
             different.extend(batch)
             return ()
 
-        await WorkerPool(in_batches(keys), compare, _WORKERS).run()
+        await WorkerPool(in_batches(keys), compare, UncachedStatistics(session.stats).workers).run()
         return different

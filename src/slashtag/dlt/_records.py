@@ -99,16 +99,31 @@ class TableRecord(Struct, frozen=True):
     earlier: tuple[str, ...] | None = None
 
 
+def held_record(state: Mapping[str, Any], name: str = "clicks_daily") -> TableRecord | None:
+    """Return what the last load saw of a table, None if there is none; `state` is that of all tables.
+
+    Raises ConfigurationError for a record of another version.
+    """
+    return _decoded(state.get("resources", {}).get(name, {}), name)
+
+
 def read_record(state: Mapping[str, Any], name: str, timezone: str, base_url: str) -> TableRecord | None:
-    """Return what the destination holds of a table; raises ConfigurationError if it is not of this one."""
-    if "record" not in state:
-        return None
-    try:
-        record = json.decode(state["record"], type=TableRecord)
-    except ValidationError:
-        problem = f"the destination has {name} of another version: use another dataset, or drop it"
-        raise ConfigurationError(problem) from None
-    if (record.timezone, record.base_url) != (timezone, base_url):
+    """Return what the destination holds of the table whose state this is, None if it is not there.
+
+    Raises ConfigurationError for a record of another version, time zone or service.
+    """
+    record = _decoded(state, name)
+    if record is not None and (record.timezone, record.base_url) != (timezone, base_url):
         problem = f"the destination holds clicks of timezone {record.timezone}, of {record.base_url}"
         raise ConfigurationError(f"{problem}, not {timezone}, {base_url}: use another dataset")
     return record
+
+
+def _decoded(state: Mapping[str, Any], name: str) -> TableRecord | None:
+    if "record" not in state:
+        return None
+    try:
+        return json.decode(state["record"], type=TableRecord)
+    except ValidationError:
+        problem = f"the destination has {name} of another version: use another dataset, or drop it"
+        raise ConfigurationError(problem) from None

@@ -27,12 +27,12 @@ from .._internal import ask_until_sure, remove_journal, set_aside_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
-from ._account import SAME, bind, confirm_account, held_record
-from ._incremental import ClicksTable
+from ._account import SAME, bind, confirm_account
+from ._incremental import ClicksLoad
 from ._late import find_late
 from ._listings import with_latest
 from ._portal import in_own_thread, wait_for
-from ._records import Listed, Monitor, ReadListed, Reload, Series
+from ._records import Listed, Monitor, ReadListed, Reload, Series, held_record
 
 T = TypeVar("T")
 R = TypeVar("R", ShortUrl, Tag)
@@ -163,7 +163,7 @@ def slashtag_source(
 
         def resource() -> Iterator[Any]:
             state = dlt.current.resource_state(name)
-            table = ClicksTable(name, key, state, first_day, lookback, timezone, monitor, dimensions, zeros)
+            table = ClicksLoad(name, key, state, first_day, lookback, timezone, monitor, dimensions, zeros)
             read_reload = partial(load_session.read_reload, again, parse_zone(timezone), lookback)
             if is_loaded:
                 load_session.tables.append(table)
@@ -208,7 +208,7 @@ class LoadSession:
     def __init__(self, monitor: Monitor, *, allow_shrink: bool, **session_options: Any) -> None:
         self.monitor = monitor
         #: Tables of clicks that are loaded.
-        self.tables: list[ClicksTable] = []
+        self.tables: list[ClicksLoad] = []
         self._allow_shrink = allow_shrink
         self._options = session_options
         self._began = time.monotonic()

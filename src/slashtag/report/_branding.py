@@ -41,9 +41,9 @@ class Branding(Struct, frozen=True, kw_only=True):
     """Title, logo and accent colour of a report.
 
     `logo` is the content of a PNG or JPEG file of at most 500 kB. `accent` is a colour such as #3355d1, or
-    the name of one in CSS, such as teal or dark blue, which becomes such a number; bars have it, and text too
-    unless it would be hard to read. Raises InvalidRequestError for another title (at most 200 characters),
-    logo or colour.
+    3355d1, or the name of one in CSS, such as teal or dark blue, which becomes such a number; bars have it,
+    and text too unless it would be hard to read. Raises InvalidRequestError for another title (at most 200
+    characters), logo or colour.
     """
 
     title: str = ""
@@ -59,9 +59,11 @@ class Branding(Struct, frozen=True, kw_only=True):
         if len(self.logo) > MAX_LOGO:
             raise InvalidRequestError(f"the logo is larger than {MAX_LOGO:,} bytes")
         name = self.accent.lower().replace(" ", "") if isinstance(self.accent, str) else ""
-        accent = colours().get(name, self.accent)
+        # A shell takes what follows an unquoted # for a comment.
+        number = f"#{name}" if re.fullmatch("[0-9a-f]{6}", name) else self.accent
+        accent = colours().get(name, number)
         if not isinstance(accent, str) or not re.fullmatch("#[0-9a-fA-F]{6}", accent):
-            told = f"it must be a colour such as teal or #3355d1{did_you_mean(name, colours())}"
+            told = f"it must be a colour such as teal or 3355d1{did_you_mean(name, colours())}"
             raise InvalidRequestError(f"accent is {self.accent!r}; {told}")
         force_setattr(self, "accent", accent)
 

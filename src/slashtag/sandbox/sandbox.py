@@ -27,8 +27,8 @@ from .truth import Truth
 
 # Above any `max_target`, so that the option decides and not the web server's own limit.
 _MAX_LINE = 2**20
-# The OpenAPI description of the service. The file is JSON, which YAML includes.
-_OPENAPI = files("slashtag.sandbox").joinpath("openapi.yaml")
+# The OpenAPI description of the service.
+_OPENAPI = files("slashtag.sandbox").joinpath("openapi.json")
 # Labels of a click that is added without them.
 _LABELS = dict.fromkeys(LABELS, UNKNOWN) | {
     "country": "US",

@@ -32,6 +32,8 @@ KEYS = (
 VOLATILE = ("hits", "updated_at")
 #: Writers differ in the letter between day and time, in zeros, and in whether a day is a time at midnight.
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d?)(:\d\d:\d\d)(?:(\.\d*?)0*)?")
+#: What to do instead where the files have no day in common.
+_ADVICE = "; to compare spans: `slashtag top` or `slashtag stats`, with --compare SPAN"
 #: Rows by what names them.
 _Rows = dict[tuple[str, ...], dict[str, str]]
 
@@ -114,12 +116,14 @@ def _log_days(keys: Sequence[str], files: dict[str, _Rows]) -> None:
     if not times or not all(files.values()):
         return
     spans = [
-        f"{min(key[times[0]] for key in rows)} to {max(key[times[-1]] for key in rows)}"
-        for rows in files.values()
+        (min(key[times[0]] for key in rows), max(key[times[-1]] for key in rows)) for rows in files.values()
     ]
     if len({*spans}) > 1:
-        told = "; ".join(f"{where} has {span}" for where, span in zip(files, spans, strict=True))
-        log.warning("rows of days that only one file has count as added or gone: %s", told)
+        told = "; ".join(
+            f"{where} has {first} to {last}" for where, (first, last) in zip(files, spans, strict=True)
+        )
+        advice = "" if max(first for first, _ in spans) <= min(last for _, last in spans) else _ADVICE
+        log.warning("rows of days that only one file has count as added or gone: %s%s", told, advice)
 
 
 def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str], told: str) -> _Rows:

@@ -36,7 +36,7 @@ from .bounds import Bounds
 from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, digest, is_sound, strangers
 
 #: Most ways to confuse clicks between the cells of a request; between cells asked before, in a small round.
-DOUBT, REPEAT_DOUBT = 6.0, 1.0
+MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
 #: A round of fewer requests also has some that only repeat cells.
 FEW_REQUESTS = 4
 #: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
@@ -157,8 +157,9 @@ class Search:
 
     def _accepts(self, question: Question) -> bool:
         """State that the counts of some cells add up to the answer; return False if they cannot."""
-        is_usable = is_sound(question.answer, question.dimensions)
-        if not is_usable or not self._bounds.accepts(partial(question.state, self._bounds)):
+        if not is_sound(question.answer, question.dimensions):
+            return False
+        if not self._bounds.accepts(partial(question.state, self._bounds)):
             return False
         self._facts.append(question)
         for cell in question.cells:
@@ -286,11 +287,11 @@ class Search:
             if cell.is_first and cell.root not in doubted and not cell.is_exact(self._bounds):
                 (repeats if cell.questions else fresh).append(cell)
         packed: list[Question] = []
-        self._place(fresh, packed, DOUBT)
+        self._place(fresh, packed, MOST_CONFUSION)
         if len(asked) + len(packed) < FEW_REQUESTS:
-            self._place(strangers(repeats, self._bounds), packed, REPEAT_DOUBT)
+            self._place(strangers(repeats, self._bounds), packed, MOST_CONFUSION_AGAIN)
         else:
-            self._place([cell for cell in repeats if not cell.halves], packed, DOUBT, opens=False)
+            self._place([cell for cell in repeats if not cell.halves], packed, MOST_CONFUSION, opens=False)
         self._carry(packed)
         left = fresh + repeats
         if not asked and not packed and left:
@@ -307,9 +308,9 @@ class Search:
             best, least = None, most
             for question in packed:
                 if len(question.cells) < WIDTH and question.has_room(cell):
-                    doubt = confusion(profile, question.profile, least)
-                    if doubt < least:
-                        best, least = question, doubt
+                    ways = confusion(profile, question.profile, least)
+                    if ways < least:
+                        best, least = question, ways
             if best:
                 best.add(cell, profile)
             elif opens and not cell.has_led:

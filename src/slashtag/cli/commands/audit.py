@@ -14,7 +14,7 @@ from ...tables import Column, Row, Table
 from ..output import OutputOptions
 from ..run import MAX_FAILURES, Run, command
 from ..service import find_credentials
-from .sync import LOCAL, imported, monitor_of
+from .sync import LOCAL, PIPELINES_DIR, imported, monitor_of
 
 DIFFERENCES = Table(
     (
@@ -61,6 +61,7 @@ def audit(
         None, formats=["%Y-%m-%d"], metavar="DATE", help="Last day that a file should hold."
     ),
     all_links: bool = Option(False, "--all", help="A file should hold every link of the account."),
+    pipelines_dir: Path | None = PIPELINES_DIR,
     max_failures: int = MAX_FAILURES,
 ) -> None:
     """Compare the clicks of a warehouse or a file with what the service counts, day by day.
@@ -72,8 +73,10 @@ def audit(
     of_file = {"--timezone": timezone, "--since": since, "--until": until, "--all": all_links}
     if target is not None and "://" not in target and not Path(target).exists():
         raise InvalidRequestError(f"there is no {target}: nothing can be audited")
-    if is_file and (repair or dataset):
-        raise InvalidRequestError("--repair and --dataset are for warehouses: export a file again instead")
+    if is_file and (repair or dataset or pipelines_dir):
+        raise InvalidRequestError(
+            "--repair, --dataset and --pipelines-dir are for warehouses: export a file again instead"
+        )
     if not is_file and (given := [name for name, value in of_file.items() if value]):
         raise InvalidRequestError(f"{', '.join(given)}: a warehouse knows its zone and days itself")
     credentials = find_credentials(run.options)
@@ -92,7 +95,9 @@ def audit(
                 target, timezone=timezone, all_links=all_links, **days, **options, **credentials.arguments
             )
         else:
-            pipeline = auditing.local_pipeline(destination, target, dataset=dataset)
+            pipeline = auditing.local_pipeline(
+                destination, target, dataset=dataset, pipelines_dir=pipelines_dir
+            )
             found = auditing.audit(pipeline, repair=repair, **options, **credentials.arguments)
         run.end_bars()
         writer.write(_rows(found))

@@ -163,7 +163,9 @@ class BulkOptions:
 class MemberOptions:
     """Options of what is changed of one link; None stays as it is."""
 
-    destination: str | None = Option(None, metavar="URL", help="Its new destination.")
+    destination: str | None = Option(
+        None, metavar="URL", help="Its new destination; in quotes, as a shell ends it at &."
+    )
     slashtag: str | None = Option(
         None, "--new-slashtag", "--slashtag", metavar="TEXT", help="Its new slashtag."
     )
@@ -208,7 +210,7 @@ async def update_url(
         except ChangesError as error:
             for doubt in error.doubts:
                 run.warn(str(doubt), "doubtful: ")
-            advice = f"; {_CONFIRM}" * (bool(error.doubts) or isinstance(error, DoubtfulChangesError))
+            advice = f"; {_CONFIRM}" * isinstance(error, DoubtfulChangesError)
             for problem in (*error.problems, error.summary + advice):
                 run.lines.error(str(problem))
             raise typer.Exit(1) from None
@@ -224,7 +226,7 @@ async def update_url(
     problems = [problem for _, problem in find_problems([(1, change)], "change")]
     doubts = [] if yes else list(find_doubts(change))
     if problems or (doubts and not run.confirm(doubts)):
-        raise InvalidRequestError("; ".join([*problems, *doubts, *([_CONFIRM] if doubts else [])]))
+        raise InvalidRequestError("; ".join([*problems, *doubts, *([] if problems else [_CONFIRM])]))
     async with run.session() as session:
         with run.bars() as start_bar:
             find = partial(_present, key=link, progress=start_bar("reading", "links"))

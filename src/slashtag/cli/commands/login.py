@@ -1,5 +1,6 @@
 """`slashtag login`: ask for credentials, check and save them."""
 
+import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -8,7 +9,7 @@ import typer
 from typer import Option
 
 from ... import ConfigurationError, InvalidRequestError, parse_zone
-from ..._internal import Login, login_path, profiles, read_login, strip_invisible
+from ..._internal import VARIABLES, Login, login_path, profiles, read_login, strip_invisible
 from ..run import Run, command
 from ..service import save
 
@@ -55,6 +56,7 @@ async def login(
     if timezone is not None and earlier is not None:
         save(replace(earlier, timezone=timezone), profile)
         run.say(f"days are those of {timezone or 'UTC'}: saved in {file}, whose credentials stay as they are")
+        _say_what_wins(run, timezone)
         return
     base_url = run.options.base_url or _ask("address of the service", is_secret=False)
     credentials = Login(strip_invisible(base_url), _ask("apikey"), _ask("apisecret"))
@@ -63,6 +65,16 @@ async def login(
     credentials.timezone = timezone or (earlier.timezone if earlier is not None else "")
     save(credentials, profile)
     run.say(f"the service accepts them; saved in {file}")
+    _say_what_wins(run, credentials.timezone)
+
+
+def _say_what_wins(run: Run, timezone: str) -> None:
+    """Say which variables of the environment commands use instead of what was saved."""
+    if run.options.profile is None and any(os.environ.get(name) for name in VARIABLES):
+        days = f", and the days of UTC unless SLASHTAG_TIMEZONE={timezone} is set" * bool(timezone)
+        run.say(f"but commands use {' and '.join(VARIABLES)} of the environment while they are set{days}")
+    if timezone and (zone := os.environ.get("SLASHTAG_TIMEZONE", timezone)) != timezone:
+        run.say(f"but commands use SLASHTAG_TIMEZONE={zone} of the environment while it is set")
 
 
 def _ask(what: str, *, is_secret: bool = True) -> str:

@@ -30,7 +30,7 @@ async def report(
     accent: str = Option(
         Branding().accent,
         metavar="COLOUR",
-        help="Colour of charts and bars: a name such as teal, or #0a7f5a.",
+        help="Colour of charts and bars: a name such as teal, or 0a7f5a.",
     ),
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere, a picture or a PDF.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from heapq import nlargest
@@ -51,18 +52,6 @@ from ..selection import (
     report_overlap,
 )
 
-#: Names of spans, one of which may be meant by a word that is none.
-SPANS = (
-    "today",
-    "yesterday",
-    "this-week",
-    "last-week",
-    "this-month",
-    "last-month",
-    "last-quarter",
-    "last-year",
-)
-
 
 class SpanGroup(TyperGroup):
     """Commands of which `range` may be left out before days: `stats last-month`."""
@@ -72,9 +61,11 @@ class SpanGroup(TyperGroup):
         if args and args[0] not in self.commands:
             try:
                 DateRange.parse(args[0])
-            except InvalidRequestError:
-                question = did_you_mean(args[0], [*self.commands, *SPANS])
-                ctx.fail(f"no command and no days: {args[0]!r}{question}")
+            except InvalidRequestError as error:
+                with suppress(InvalidRequestError):
+                    DateRange.parse(span := "-".join(args[:2]))
+                    ctx.fail(f"did you mean {span!r}? A span is one word")
+                ctx.fail(f"no command{did_you_mean(args[0], self.commands)}, and {error}")
             args = ["range", *args]
         return super().resolve_command(ctx, args)
 

@@ -18,6 +18,9 @@ from ..stderr import StartBar
 
 log = logging.getLogger("slashtag")
 LOCAL = ("duckdb", "sqlite", "filesystem")
+PIPELINES_DIR: Any = Option(
+    None, metavar="FOLDER", help="Working folder of dlt. Default: in DLT_DATA_DIR, or ~/.dlt."
+)
 
 
 @command
@@ -55,9 +58,7 @@ def sync(
     allow_shrink: bool = Option(
         False, "--allow-shrink", help="Load also if more than a tenth of the links or tags are gone."
     ),
-    pipelines_dir: Path | None = Option(
-        None, metavar="FOLDER", help="Working folder of dlt. Default: in DLT_DATA_DIR, or ~/.dlt."
-    ),
+    pipelines_dir: Path | None = PIPELINES_DIR,
     timezone: str | None = TIMEZONE,
     max_failures: int = MAX_FAILURES,
 ) -> None:

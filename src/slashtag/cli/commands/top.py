@@ -118,7 +118,8 @@ async def top(
     output.print(table, rows, {name: widths[name] for name in table.names if name in widths})
     if of_tags and (left := [each for each in found if each not in shown and each.clicks.least]):
         clicks = sum(each.clicks.least for each in left)
-        run.say(f"{many(len(left), 'more tag')} with {many(clicks, 'click')}: --limit shows more")
+        why = "--limit shows more" if len(ranked) > limit else f"their clicks are no {rank_by}"
+        run.say(f"{many(len(left), 'more tag')} with {many(clicks, 'click')}: {why}")
     of = many(len(links.by_slashtag), "link")
     if of_tags:
         of = many(len(found), "tag") + " and of links without one" * bool(last)
