@@ -75,10 +75,7 @@ async def clicks(
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
     resolved = period.resolve(selection.timezone)
-    # Only where the days follow from what was given, such as last-month.
-    is_relative = resolved.text != f"{period.start} to {period.end}"
-    if is_relative:
-        run.say(f"clicks of {resolved.text} ({resolved.zone})")
+    run.say(f"clicks of {resolved.text} ({resolved.zone})")
     if by == "tag":
         selection.require_tags()
 
@@ -103,8 +100,6 @@ async def clicks(
         )
 
     await _export(output, run, table, "links" if by == "slashtag" else "tags", work)
-    if not is_relative:
-        run.say(f"days are those of {resolved.zone}")
 
 
 async def _export(

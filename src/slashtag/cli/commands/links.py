@@ -81,9 +81,9 @@ class FilterOptions:
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
     created_after: str | None = _which(
-        None, metavar="DATE", help="Links created since: 2024-06-01, 2024-06, 30d, last-month."
+        None, metavar="SPAN", help="Links created since: 2024-06-01, 2024-06, 30d, last-month."
     )
-    updated_after: str | None = _which(None, metavar="DATE", help="Links updated since, as --created-after.")
+    updated_after: str | None = _which(None, metavar="SPAN", help="Links updated since, as --created-after.")
 
     def __post_init__(self) -> None:
         if self.tag and self.untagged:

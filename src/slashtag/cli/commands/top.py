@@ -16,7 +16,7 @@ from ..selection import (
     COMPARE,
     PeriodArguments,
     ResolvedPeriod,
-    SelectionOrAllOptions,
+    SelectionOptions,
     note_of_shared,
     query_of,
     read_by_tag,
@@ -50,7 +50,7 @@ Spans = tuple[DateRange, DateRange]
 @command
 async def top(
     period: PeriodArguments,
-    selection: SelectionOrAllOptions,
+    selection: SelectionOptions,
     run: Run,
     output: OutputOptions,
     by: Literal["clicks", "growth", "decline", "tag", "tag-growth", "tag-decline"] = Option(
@@ -79,7 +79,7 @@ async def top(
         selection.require_tags()
         if names:
             raise InvalidRequestError("--columns goes with links, not with tags")
-    resolved = PeriodArguments(period.start or "30d", period.end).resolve(timezone, compare)
+    resolved = period.resolve(timezone, compare, default="30d")
     last: list[Ranked] = []
     async with run.session() as session:
         with run.bars() as start_bar:
