@@ -21,8 +21,9 @@ FORMS = (
     "2024-q3, 2024-06, 2024-06-01 or 2024-06-01..2024-06-30"
 )
 _UNITS = ("week", "month", "quarter", "year")
-_MONTH_NAMES = tuple(
-    "january february march april may june july august september october november december".split()
+_MONTH_NAMES = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
 )
 #: Spans that have names, one of which may be meant by a word that is none.
 _NAMES = (

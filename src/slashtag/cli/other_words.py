@@ -2,7 +2,7 @@
 
 #: What to give instead of an option that does not exist, or of a value that an option does not take.
 OTHER_WORDS = {
-    "--country": "`slashtag stats country GB last-month` is about one country, `stats --by country` about all",
+    "--country": "`slashtag stats country GB last-month` counts one country, `stats --by country` all",
     "--tag": "`slashtag urls list --tag NAME` lists the links of a tag, and `stats`, `top`, `report` and "
     "`export clicks` take it",
     "--from": "give the days as words: 2024-06-01 2024-06-30, or last-month",
@@ -75,7 +75,7 @@ def advice(error: object) -> str:
         return OTHER_WORDS.get(_SAME.get(name, name), "")
     if kind == "BadOptionUsage":
         return (
-            f"put a value that begins with # in quotes, as in {name} '#0a7f5a': a shell ends the line there"
+            f"a value that begins with # needs quotes, as in {name} '#0a7f5a'"
         )
     opts = getattr(getattr(error, "param", None), "opts", ())
     return OTHER_WORDS["--format"] if kind == "BadParameter" and "--format" in opts else ""

@@ -91,8 +91,8 @@ class PeriodArguments:
     words: list[str] | None = Argument(
         None,
         metavar="SPAN|START END",
-        help="Days: today, last-week, last month, october, october 2024, this-quarter, 30d, 4w, 6m, 1y, 2024, "
-        "2024-q3, 2024-06, 2024-06-01, 2024-06-01..2024-06-30; or the first and the last day.",
+        help="Days: today, last-week, last month, october, october 2024, this-quarter, 30d, 4w, 6m, 1y, "
+        "2024, 2024-q3, 2024-06, 2024-06-01, 2024-06-01..2024-06-30; or the first and the last day.",
     )
 
     def resolve(self, timezone: str | None, compare: str | None = None, default: str = "") -> ResolvedPeriod:
@@ -191,7 +191,7 @@ class SelectionOptions:
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
     all_links: bool = _option(
-        False, "--all", help="Every link of the account; so it is unless others are selected."
+        False, "--all", help="Every link of the account; the default."
     )
     no_check: bool = _option(
         False,

@@ -23,7 +23,8 @@ async def login(
         None,
         metavar="ZONE",
         help="Also save the time zone of the days of later commands; where credentials are saved already or "
-        "stand in the environment, only this. Without a zone of its own a command takes SLASHTAG_TIMEZONE, then this one.",
+        "stand in the environment, only this. Without a zone of its own a command takes SLASHTAG_TIMEZONE, "
+        "then this one.",
     ),
 ) -> None:
     """Save credentials for later commands.

@@ -242,9 +242,9 @@ async def _answer(
     against = f", compared with {comparison.text}" if comparison is not None else ""
     title = f"{by or 'stats'} {text}{against}".replace(" to ", "..")
     busiest = _show(now, by, output, comparison, resolved, title)
+    for caveat in dict.fromkeys(caveat for stats, _ in counted for caveat in _caveats(stats, by)):
+        run.say(caveat)
     for stats, _ in counted:
-        for caveat in _caveats(stats, by):
-            run.say(caveat)
         shows_days = isinstance(stats, RangeStats) and by in (None, "day", "weekday", "week", "month")
         if not stats.reconciles or (shows_days and not stats.complete):
             run.mark_incomplete()
