@@ -74,8 +74,6 @@ def advice(error: object) -> str:
     if kind == "NoSuchOption":
         return OTHER_WORDS.get(_SAME.get(name, name), "")
     if kind == "BadOptionUsage":
-        return (
-            f"a value that begins with # needs quotes, as in {name} '#0a7f5a'"
-        )
+        return f"a value that begins with # needs quotes, as in {name} '#0a7f5a'"
     opts = getattr(getattr(error, "param", None), "opts", ())
     return OTHER_WORDS["--format"] if kind == "BadParameter" and "--format" in opts else ""

@@ -190,9 +190,7 @@ class SelectionOptions:
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
-    all_links: bool = _option(
-        False, "--all", help="Every link of the account; the default."
-    )
+    all_links: bool = _option(False, "--all", help="Every link of the account; the default.")
     no_check: bool = _option(
         False,
         "--no-check",

@@ -29,9 +29,9 @@ COUNTS = (
     Column("clicks_before", "int"),
     Column("change_percent", "float"),
 )
-#: Bounds of slashtags that links which are not selected have too; empty for others.
+#: Bounds of slashtags that links which are not selected have too, where there are any; empty for others.
 AT_MOST = Column("clicks_at_most", "int"), Column("clicks_before_at_most", "int")
-TOP = Table((Column("slashtag"), *COUNTS, *AT_MOST))
+TOP = Table((Column("slashtag"), *COUNTS))
 TOP_TAGS = Table((Column("tag"), *COUNTS))
 #: Columns that are drawn, each from this width of the terminal on.
 WIDTHS = {
@@ -43,6 +43,7 @@ WIDTHS = {
     "percent": 0,
     "clicks_before": 80,
     "change_percent": 60,
+    "clicks_at_most": 0,
 }
 Spans = tuple[DateRange, DateRange]
 
@@ -108,14 +109,13 @@ async def top(
     shown = [*ranked[:limit], *last]
     is_shared = any(each.is_shared for each in shown)
     title = f"top {resolved.text.replace(' to ', '..')}"
-    table = with_columns(Table((TOP_TAGS if of_tags else TOP).columns, title), names)
-    widths = WIDTHS | ({"clicks_at_most": 0} if is_shared else {})
+    table = with_columns(Table((TOP_TAGS if of_tags else TOP).columns + AT_MOST * is_shared, title), names)
     is_drawn = output.form == "table"
     rows: list[Row] = []
     for each in shown:
         name, *counts = each.row(total, is_drawn=is_drawn)
         rows.append((name, *more.cells(each.name), *counts)[: len(table.columns)])
-    output.print(table, rows, {name: widths[name] for name in table.names if name in widths})
+    output.print(table, rows, {name: WIDTHS[name] for name in table.names if name in WIDTHS})
     if of_tags and (left := [each for each in found if each not in shown and each.clicks.least]):
         clicks = sum(each.clicks.least for each in left)
         why = "--limit shows more" if len(ranked) > limit else f"their clicks are no {rank_by}"
