@@ -191,6 +191,12 @@ def stdout(before: Callable[[], object] | None) -> Any:
     return SimpleNamespace(write=write)
 
 
+def _common_start(texts: Sequence[str]) -> str:
+    """Return what all texts begin with."""
+    unlike = (n for n, characters in enumerate(zip(*texts, strict=False)) if len({*characters}) > 1)
+    return texts[0][: next(unlike, min(map(len, texts)))]
+
+
 def _new_drawing() -> RichTable:
     return RichTable(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
 
@@ -259,8 +265,8 @@ def _same_ends(texts: Sequence[str]) -> tuple[int, int]:
     different = [*dict.fromkeys(filter(None, texts))]
     if len(different) < 2:
         return 0, 0
-    start = os.path.commonprefix(different)
-    end = os.path.commonprefix([text[len(start) :][::-1] for text in different])[::-1]
+    start = _common_start(different)
+    end = _common_start([text[len(start) :][::-1] for text in different])[::-1]
     first = max(start.rfind(c) for c in DELIMITERS) + 1
     last = min((n for n in map(end.find, DELIMITERS) if n >= 0), default=len(end))
     return first, len(end) - last

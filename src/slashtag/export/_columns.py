@@ -36,7 +36,7 @@ class LinkColumns:
         if several:
             log.warning(
                 "%s of links with different tags: the column tag names all of these, and the row has the "
-                "clicks of all, so sums by this column differ from the clicks of tags, as --by tag counts them",
+                "clicks of all; sums by this column differ from those of --by tag, which counts each tag",
                 many(several, "slashtag"),
             )
         return cls(names, links, tags or {})
