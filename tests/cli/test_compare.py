@@ -394,11 +394,18 @@ def test_days_alone_are_a_range_of_the_account(cli: Cli, box: Sandbox) -> None:
     assert cli("stats", "yaer", "2024").code == 2
 
 
-@pytest.mark.parametrize(("code", "meant"), [("UK", "'GB'"), ("el", "'GR'"), ("France", "'FR'"), ("QQ", "")])
+@pytest.mark.parametrize(("code", "meant"), [("England", "'GB'"), ("el", "'GR'"), ("QQ", "")])
 def test_a_code_that_is_no_country_is_refused(cli: Cli, box: Sandbox, code: str, meant: str) -> None:
     ran = cli("stats", "country", code, "2024")
     assert (ran.code, meant in ran.error) == (2, True)
     assert box.requests == []
+
+
+@pytest.mark.parametrize("words", ["UK 2024", "2024 gb", "United Kingdom last year", "2024-01 2024-06 GB"])
+def test_a_country_has_its_name_or_code_before_or_after_the_days(cli: Cli, box: Sandbox, words: str) -> None:
+    ran = cli("stats", "country", *words.split(), "--by", "state")
+    assert (ran.code, ran.err.startswith("GB, ")) == (0, True)
+    assert {arrival.query["iso_code"] for arrival in box.requests if "iso_code" in arrival.query} == {"GB"}
 
 
 @pytest.mark.parametrize("compare", ["tomorrow", "9999", "2024-13"])

@@ -132,10 +132,11 @@ def parse_span(text: str, today: date, forms: str = FORMS) -> tuple[Bound, Bound
     """
     parts = [part.strip() for part in _BETWEEN.split(text, maxsplit=1)]
     if len(parts) == 1 and not is_span(text):
-        # Two spans, one after the other: the first cut at which both are spans.
+        # Two spans, one after the other; where there is only one, the error names the other words.
         words = text.split()
-        cuts = ([" ".join(words[:n]), " ".join(words[n:])] for n in range(1, len(words)))
-        parts = next((cut for cut in cuts if all(map(is_span, cut))), parts)
+        cuts = [[" ".join(words[:n]), " ".join(words[n:])] for n in range(len(words) - 1, 0, -1)]
+        parts = max(cuts, key=lambda cut: sum(map(is_span, cut)), default=parts)
+        parts = parts if any(map(is_span, parts)) else [text]
         if len(parts) == 2 and parts[0].isdecimal() and _bare_month(parts[1]):
             raise InvalidRequestError(f"{text!r} may be one span or two; give '{parts[1]} {parts[0]}'")
     if len(parts) == 1 and ":" in text:

@@ -11,9 +11,10 @@ from typing import Any
 
 import typer
 from typer import Option
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
+from .other_words import meant_by
 
 #: Name of a command or a group of commands -> the function or `typer.Typer` in a file of `commands`, and its
 #: line in `slashtag --help`, which is printed without importing the file.
@@ -38,6 +39,16 @@ COMMANDS = {
 }
 #: Columns from which help is drawn in panels: on a narrower terminal they would cut names of options.
 PANELS_FROM = 80
+
+
+class Program(TyperGroup):
+    """The program, which leads other words to its commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names."""
+        if args[0] not in self.commands and (told := meant_by(args[0])):
+            ctx.fail(f"No such command {args[0]!r}; {told}")
+        return super().resolve_command(ctx, args)
 
 
 class Command(TyperCommand):
@@ -93,6 +104,7 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
     """Return the program; a command that is not among the words only has its line in the list."""
     app = typer.Typer(
         name="slashtag",
+        cls=Program,
         callback=_options,
         help="Links, tags and exact click statistics of a link-shortening account.",
         epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, "

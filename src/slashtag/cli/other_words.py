@@ -1,4 +1,4 @@
-"""Words of other programs and of the trade that are given as options, and what they are called here."""
+"""Words of other programs and of the trade, given as options or commands, and what they are called here."""
 
 #: What to give instead of an option that does not exist, or of a value that an option does not take.
 OTHER_WORDS = {
@@ -21,6 +21,15 @@ OTHER_WORDS = {
     "--out": "it is -o FILE, its name in .xlsx, .csv, .jsonl or .parquet",
     "--format": "-o FILE.xlsx writes a workbook, --excel a CSV file for Excel",
     "--xlsx": "-o FILE.xlsx writes a workbook",
+    "links": "`slashtag urls list` lists the links, `slashtag top last-month` those with most clicks",
+    "campaigns": "`slashtag tags list` lists the tags, `slashtag top last-month --by tag` counts each",
+    "clicks": "`slashtag stats last-month` counts clicks, `slashtag export clicks last-month` writes them",
+    "compare": "`stats`, `top` and `report` have --compare, `slashtag diff` compares files",
+    "list": "`slashtag urls list` lists the links, `slashtag tags list` the tags",
+    "update": "`slashtag urls update KEY --destination URL`, or --from FILE",
+    "undo": "`slashtag urls update --from` the file that an update named",
+    "--hits": "`slashtag urls list --no-clicks` lists links that were never clicked",
+    "--by": "`slashtag urls list --no-clicks` lists links that were never clicked",
     "--no-tag": "`slashtag urls list --untagged` lists the links without a tag",
 }
 _SAME = {
@@ -63,17 +72,37 @@ _SAME = {
     "--output": "--out",
     "--export": "--out",
     "--csv": "--format",
+    "link": "links",
+    "url": "links",
+    "campaign": "campaigns",
+    "tag": "campaigns",
+    "click": "clicks",
+    "statistics": "clicks",
+    "comparison": "compare",
+    "ls": "list",
+    "change": "update",
+    "revert": "undo",
+    "--clicks": "--hits",
+    "--zero": "--hits",
+    "--unused": "--hits",
     "--untagged": "--no-tag",
     "--without-tag": "--no-tag",
 }
+#: Options that exist, of which a value may be another word.
+_OF_VALUES = ("--format", "--by")
 
 
 def advice(error: object) -> str:
     """Return what to give instead of what an error of the arguments is about; empty where that is unknown."""
     kind, name = type(error).__name__, getattr(error, "option_name", "")
     if kind == "NoSuchOption":
-        return OTHER_WORDS.get(_SAME.get(name, name), "")
+        return meant_by(name)
     if kind == "BadOptionUsage":
         return f"a value that begins with # needs quotes, as in {name} '#0a7f5a'"
     opts = getattr(getattr(error, "param", None), "opts", ())
-    return OTHER_WORDS["--format"] if kind == "BadParameter" and "--format" in opts else ""
+    return "".join(OTHER_WORDS[name] for name in opts if kind == "BadParameter" and name in _OF_VALUES)
+
+
+def meant_by(word: str) -> str:
+    """Return what to give instead of an option or a command; empty where that is unknown."""
+    return OTHER_WORDS.get(_SAME.get(word, word), "")

@@ -251,6 +251,8 @@ class _Line:
         text, room = self._text, options.max_width
         if cell_len(text) > room:
             start, end = self._same
+            # No more of the start is left out than has to be.
+            start = max(0, min(start, start + cell_len(text[start : len(text) - end]) + 1 + (end > 0) - room))
             text = f"{'…' * (start > 0)}{text[start : len(text) - end]}{'…' * (end > 0)}"
             # Both halves by the cells that they take on the terminal.
             if cell_len(text) > room:

@@ -81,7 +81,10 @@ async def clicks(
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
     resolved = period.resolve(selection.timezone)
-    run.say(f"clicks of {resolved.text} ({resolved.zone})")
+    # Only where the days follow from what was given, such as last-month.
+    is_relative = resolved.text != " to ".join(period.words or ())
+    if is_relative:
+        run.say(f"clicks of {resolved.text} ({resolved.zone})")
     if by == "tag":
         selection.require_tags()
 
@@ -106,6 +109,8 @@ async def clicks(
         )
 
     await _export(output, run, table, "links" if by == "slashtag" else "tags", work)
+    if not is_relative:
+        run.say(f"days are those of {resolved.zone}")
 
 
 async def _export(

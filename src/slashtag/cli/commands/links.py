@@ -77,6 +77,7 @@ class FilterOptions:
     limit: int | None = _which(None, min=0, metavar="N", help="The most links to list; default: all.")
     tag: list[str] | None = _which(None, metavar="NAME", help="Links of this tag; may be repeated.")
     untagged: bool = _which(False, "--untagged", help="Links without a tag.")
+    no_clicks: bool = _which(False, "--no-clicks", help="Links with 0 hits, which were never clicked.")
     search: str | None = _which(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
@@ -95,6 +96,7 @@ class FilterOptions:
         """Return whether a link is listed; `names` are those of the tags."""
         is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
         is_tagged &= not self.untagged or url.tag_id is None
+        is_tagged &= not self.no_clicks or url.hits == 0
         is_recent = (url.created_at or datetime.min).date() >= self.first_created
         is_recent &= (url.updated_at or datetime.min).date() >= self.first_updated
         text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
