@@ -93,7 +93,7 @@ class Comparison:
             found = {label: self._in_week(label) for label in counts}
         else:
             # The second of two hours of the same local time has none.
-            first_of = {label[:16]: label for label in reversed(counts)}
+            first_of = {label[:16]: label for label in reversed([*counts])}
             found = {
                 label: self._at_time(label, earlier) if first_of[label[:16]] == label else None
                 for label in counts
