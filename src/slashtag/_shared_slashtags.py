@@ -310,6 +310,8 @@ async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> di
         if name not in names.values():
             are_several = {part.strip() for part in name.split(",")}.issubset(names.values())
             meant = "; give each by itself" if are_several else did_you_mean(name, names.values())
+            if name.strip("()").lower() in ("", "none", "no tag", "untagged"):
+                meant = "; `slashtag urls list --untagged` lists the links without one"
             raise InvalidRequestError(f"the account has no tag {name!r}{meant}")
     return names
 

@@ -102,6 +102,13 @@ def test_a_span_is_said_in_words_wherever_one_stands(
         (("report", "last-month", "--accent"), "quotes"),
         (("campaigns",), "slashtag tags list"),
         (("stats", "last-month", "newsletter"), "--tag newsletter"),
+        (("top", "newsletter", "last", "month"), "--tag newsletter"),
+        (("top", "last", "month", "by", "tag"), "last month --by tag"),
+        (("stats", "last", "month", "vs", "june", "2024"), "last month --compare june 2024"),
+        (("top", "10", "last", "month"), "--limit 10"),
+        (("stats", "last-month", "--by", "countries"), "'country'"),
+        (("stats", "last-month", "--by", "link"), "slashtag top"),
+        (("urls", "update", "a", "https://www.example/"), "--destination"),
         (("stats", "last-month", "--compare", "last-month"), "--compare previous"),
     ],
 )

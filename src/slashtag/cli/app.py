@@ -14,7 +14,6 @@ from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
-from .other_words import meant_by
 
 #: Name of a command or a group of commands -> the function or `typer.Typer` in a file of `commands`, and its
 #: line in `slashtag --help`, which is printed without importing the file.
@@ -46,8 +45,11 @@ class Program(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first argument names."""
-        if args[0] not in self.commands and (told := meant_by(args[0])):
-            ctx.fail(f"No such command {args[0]!r}; {told}")
+        if args[0] not in self.commands:
+            # Imported here, as --help does not need the library.
+            told = import_module(".other_words", __package__).meant_by(args[0])
+            if told:
+                ctx.fail(f"No such command {args[0]!r}; {told}")
         return super().resolve_command(ctx, args)
 
 
@@ -62,7 +64,12 @@ class Command(TyperCommand):
         of_spans = [name for each in self.params if each.metavar == "SPAN" for name in each.opts]
         args = _with_joined_spans(args, of_spans)
         # Completion parses what is not complete, and must not end in an error.
-        order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
+        try:
+            order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
+        except Exception as error:
+            # An error of a parser names no command.
+            vars(error)["ctx"] = getattr(error, "ctx", None) or ctx
+            raise
         given: Counter[Any] = Counter(order)
         for option, times in given.items():
             if times > 1 and not (option.multiple or option.is_flag or option.count):

@@ -1,5 +1,10 @@
 """Words of other programs and of the trade, given as options or commands, and what they are called here."""
 
+from collections.abc import Sequence
+from shlex import quote
+
+from .._internal import is_span
+
 #: What to give instead of an option that does not exist, or of a value that an option does not take.
 OTHER_WORDS = {
     "--country": "`slashtag stats country GB last-month` counts one country, `stats --by country` all",
@@ -19,7 +24,7 @@ OTHER_WORDS = {
     "--top": "`slashtag top` has --limit N",
     "--limit": "`slashtag top last-month --limit N` shows the first N links",
     "--out": "it is -o FILE, its name in .xlsx, .csv, .jsonl or .parquet",
-    "--format": "-o FILE.xlsx writes a workbook, --excel a CSV file for Excel",
+    "--format": "the name after -o says the format: -o FILE.xlsx is a workbook; --excel is CSV for Excel",
     "--xlsx": "-o FILE.xlsx writes a workbook",
     "links": "`slashtag urls list` lists the links, `slashtag top last-month` those with most clicks",
     "campaigns": "`slashtag tags list` lists the tags, `slashtag top last-month --by tag` counts each",
@@ -29,7 +34,9 @@ OTHER_WORDS = {
     "update": "`slashtag urls update KEY --destination URL`, or --from FILE",
     "undo": "`slashtag urls update --from` the file that an update named",
     "--hits": "`slashtag urls list --no-clicks` lists links that were never clicked",
-    "--by": "`slashtag urls list --no-clicks` lists links that were never clicked",
+    "--by": "`slashtag stats --by` counts countries and the like, `slashtag urls list --no-clicks` lists "
+    "links that were never clicked",
+    "--by link": "`slashtag top` counts each link",
     "--no-tag": "`slashtag urls list --untagged` lists the links without a tag",
 }
 _SAME = {
@@ -82,6 +89,9 @@ _SAME = {
     "ls": "list",
     "change": "update",
     "revert": "undo",
+    "--by slashtag": "--by link",
+    "--by links": "--by link",
+    "--by url": "--by link",
     "--clicks": "--hits",
     "--zero": "--hits",
     "--unused": "--hits",
@@ -98,7 +108,9 @@ def advice(error: object) -> str:
     if kind == "NoSuchOption":
         return meant_by(name)
     if kind == "BadOptionUsage":
-        return f"a value that begins with # needs quotes, as in {name} '#0a7f5a'"
+        return "if its value begins with #, put it in quotes"
+    if "unexpected extra argument" in str(error) and "://" in str(error):
+        return "give a destination as --destination URL"
     opts = getattr(getattr(error, "param", None), "opts", ())
     return "".join(OTHER_WORDS[name] for name in opts if kind == "BadParameter" and name in _OF_VALUES)
 
@@ -106,3 +118,21 @@ def advice(error: object) -> str:
 def meant_by(word: str) -> str:
     """Return what to give instead of an option or a command; empty where that is unknown."""
     return OTHER_WORDS.get(_SAME.get(word, word), "")
+
+
+def meant_by_words(words: Sequence[str]) -> str:
+    """Return which options are meant by words that stand beside a span; empty where that is unknown."""
+    for n, word in enumerate(words):
+        if n > 0 and (option := {"by": "--by", "vs": "--compare", "versus": "--compare"}.get(word.lower())):
+            return f"did you mean: {' '.join([*words[:n], option, *words[n + 1 :]])}?"
+    cuts = ((words[:n], words[n:]) for n in range(len(words) - 1, 0, -1))
+    for first, last in cuts:
+        for span, others in ((first, last), (last, first)):
+            if is_span(" ".join(span)):
+                given = quote(" ".join(others))
+                if given.isdecimal():
+                    return f"for so many links give --limit {given}"
+                return (
+                    "" if given[:1].isdigit() else f"for a tag give --tag {given}, for a link --keys {given}"
+                )
+    return ""

@@ -1,12 +1,11 @@
 """The options that say which days and links a command is about."""
 
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from itertools import chain
-from shlex import quote
 from typing import Any, NamedTuple
 
 import typer
@@ -24,10 +23,11 @@ from .. import (
     parse_zone,
 )
 from .._by_tag import ByTag
-from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_zone, is_span, many
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_zone, many
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
+from .other_words import meant_by_words
 from .run import SOME_FAILED, Run
 
 
@@ -111,23 +111,15 @@ class PeriodArguments:
         try:
             whole = DateRange.parse(given).resolve(zone, now)
         except InvalidRequestError as error:
-            _note_other_words(self.words or (), error)
-            raise
+            if not (told := meant_by_words(self.words or ())):
+                raise
+            # In place of all the forms that days have.
+            raise InvalidRequestError(f"{str(error).partition('; give ')[0]}; {told}") from None
         if whole.span(zone)[0] > now.date():
             raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
         so_far, before = whole.with_previous(zone, now, compare or PREVIOUS)
         text = _text(*so_far.bounds) + ", so far" * (so_far.bounds != whole.bounds)
         return ResolvedPeriod(whole, so_far, before, text, _text(*before.bounds), str(zone))
-
-
-def _note_other_words(words: Sequence[str], error: InvalidRequestError) -> None:
-    """Note what words that stand before or after a span may be."""
-    cuts = ((words[:n], words[n:]) for n in range(len(words) - 1, 0, -1))
-    for first, last in cuts:
-        for span, others in ((first, last), (last, first)):
-            if is_span(" ".join(span)) and not others[0][0].isdigit():
-                error.add_note(f"if {' '.join(others)!r} is a tag, give --tag {quote(' '.join(others))}")
-                return
 
 
 def query_of(session: AsyncSession, span: DateRange, timezone: str | None) -> Query[Any]:

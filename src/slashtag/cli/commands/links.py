@@ -220,6 +220,10 @@ async def update_url(
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
     changes: dict[str, Any] = vars(members).copy()
+    if all(member is None for member in changes.values()) and Path(key).is_file():
+        raise InvalidRequestError(
+            f"nothing to change of the link {key!r}; if it is a file of changes: --from {key}"
+        )
     if members.password is not None:
         changes["password"] = _password() if members.password else ""
     # A longer number is no id; the library refuses it as a slashtag.

@@ -33,6 +33,7 @@ from ..._shared_slashtags import Links
 from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Row, Table
 from ..comparison import Clicks, Comparison, Counted, dates_of, sections_of
+from ..other_words import meant_by
 from ..output import (
     OutputOptions,
     change,
@@ -66,11 +67,18 @@ class SpanGroup(TyperGroup):
         """Return the command that the first argument names, or `range` where that begins a span."""
         if args and args[0] not in self.commands:
             words = list(takewhile(lambda word: not word.startswith("-"), args))
-            if words and not any(map(is_span, accumulate(words, "{} {}".format))):
+            meant = did_you_mean(words[0], self.commands) if words else ""
+            # Words before a span are told by the command.
+            spans = (" ".join(words[n:]) for n in range(1, len(words)))
+            if (
+                words
+                and not any(map(is_span, accumulate(words, "{} {}".format)))
+                and (meant or not any(map(is_span, spans)))
+            ):
                 try:
                     DateRange.parse(words[0])
                 except InvalidRequestError as error:
-                    ctx.fail(f"no command{did_you_mean(words[0], self.commands)}, and {error}")
+                    ctx.fail(f"no command{meant}, and {error}")
             args = ["range", *args]
         return super().resolve_command(ctx, args)
 
@@ -200,7 +208,8 @@ async def _answer(
             raise
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
         if by is not None and by not in known:
-            raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+            told = meant_by(f"--by {by}") or f"there are {', '.join(sorted(known))}"
+            raise InvalidRequestError(f"--by {by} is not counted here{did_you_mean(by, known)}; {told}")
         for each in queries:
             await session.stats.collect(each, keys=(), timezone=timezone)
             if by in HOURLY and isinstance(each, DateRange):
