@@ -401,13 +401,6 @@ def test_a_code_that_is_no_country_is_refused(cli: Cli, box: Sandbox, code: str,
     assert box.requests == []
 
 
-@pytest.mark.parametrize("words", ["UK 2024", "2024 gb", "United Kingdom last year", "2024-01 2024-06 GB"])
-def test_a_country_has_its_name_or_code_before_or_after_the_days(cli: Cli, box: Sandbox, words: str) -> None:
-    ran = cli("stats", "country", *words.split(), "--by", "state")
-    assert (ran.code, ran.err.startswith("GB, ")) == (0, True)
-    assert {arrival.query["iso_code"] for arrival in box.requests if "iso_code" in arrival.query} == {"GB"}
-
-
 @pytest.mark.parametrize("compare", ["tomorrow", "9999", "2024-13"])
 def test_what_cannot_be_compared_is_told_before_anything_is_sent(
     cli: Cli, box: Sandbox, compare: str

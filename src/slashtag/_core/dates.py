@@ -243,7 +243,8 @@ def spans_to_compare(
 ) -> tuple[tuple[Bound, Bound], tuple[Bound, Bound]]:
     """Return the bounds of `DateRange.with_previous`, for a time in the zone of the span."""
     now, zone = now.replace(microsecond=0), now.tzinfo
-    if (name := _joined(compare)) in (PREVIOUS, YEAR_BEFORE):
+    name = _joined(compare)
+    if (name := _SAID.get(name, name)) in (PREVIOUS, YEAR_BEFORE):
         compare = name
     try:
         first, last = _compared(start, end, now, compare)
