@@ -29,6 +29,7 @@ class Comparison:
         self.before = before
         self.text = resolved.text_before
         self._span, self._earlier = dates_of(resolved.so_far), dates_of(resolved.before)
+        self._lengths = unlike_lengths(resolved)
         self._is_year = isinstance(query, Year)
         #: Clicks of days or hours that none is compared with, as far as clicks were asked for.
         self._unmatched = 0
@@ -46,9 +47,8 @@ class Comparison:
             yield "today, which is not over, is compared with a whole day"
         if missing := [name for name in self._uncounted if by in (None, name)]:
             yield f"part of a year has no clicks by {' and '.join(missing)} to compare with"
-        lengths = [(last - first).days + 1 for first, last in (self._span, self._earlier)]
-        if len({*lengths}) > 1:
-            yield "the two spans have {} and {} days".format(*lengths)
+        if self._lengths:
+            yield self._lengths
         if by in (None, "day", "hour", "week") and self._apart != self._span[0] - self._earlier[0]:
             text = (
                 f"days are compared with those {self._apart.days} days earlier, which are the same weekdays"
@@ -155,6 +155,12 @@ def dates_of(span: DateRange) -> tuple[date, date]:
     """Return the first and the last day of a span."""
     first, last = (bound.date() if isinstance(bound, datetime) else bound for bound in span.bounds)
     return first, last
+
+
+def unlike_lengths(resolved: ResolvedPeriod) -> str:
+    """Return in words how many days two spans have that are compared; empty where they have equally many."""
+    lengths = [(last - first).days + 1 for first, last in map(dates_of, (resolved.so_far, resolved.before))]
+    return "the two spans have {} and {} days".format(*lengths) if len({*lengths}) > 1 else ""
 
 
 def _month(day: date) -> int:

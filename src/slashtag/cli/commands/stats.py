@@ -65,16 +65,14 @@ class SpanGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first argument names, or `range` where that begins a span."""
+        words = list(takewhile(lambda word: not word.startswith("-"), args))
+        if any(map(is_span, accumulate(words, "{} {}".format))):
+            return super().resolve_command(ctx, ["range", *args])
         if args and args[0] not in self.commands:
-            words = list(takewhile(lambda word: not word.startswith("-"), args))
             meant = did_you_mean(words[0], self.commands) if words else ""
             # Words before a span are told by the command.
-            spans = (" ".join(words[n:]) for n in range(1, len(words)))
-            if (
-                words
-                and not any(map(is_span, accumulate(words, "{} {}".format)))
-                and (meant or not any(map(is_span, spans)))
-            ):
+            has_span = any(is_span(" ".join(words[n:])) for n in range(1, len(words)))
+            if words and (meant or not has_span):
                 try:
                     DateRange.parse(words[0])
                 except InvalidRequestError as error:

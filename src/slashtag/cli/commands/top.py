@@ -10,6 +10,7 @@ from ..._internal import many, rank
 from ..._shared_slashtags import Bounds, Links
 from ...export import LinkColumns, with_columns
 from ...tables import Column, Row, Table
+from ..comparison import unlike_lengths
 from ..output import COLUMNS, OutputOptions, change, columns_of, percent, told_change
 from ..run import Run, command
 from ..selection import (
@@ -120,6 +121,8 @@ async def top(
         clicks = sum(each.clicks.least for each in left)
         why = "--limit shows more" if len(ranked) > limit else f"their clicks are no {rank_by}"
         run.say(f"{many(len(left), 'more tag')} with {many(clicks, 'click')}: {why}")
+    if lengths := unlike_lengths(resolved):
+        run.say(lengths)
     of = many(len(links.by_slashtag), "link")
     if of_tags:
         of = many(len(found), "tag") + " and of links without one" * bool(last)
