@@ -92,6 +92,11 @@ def test_weekdays_that_a_span_has_more_often_are_told(cli: Cli, box: Sandbox) ->
     assert "times and" not in even.err
 
 
+def test_top_says_how_many_days_two_spans_have(cli: Cli, box: Sandbox) -> None:
+    assert "31 and 366 days" in cli("top", "2023-10", "--compare", "2024", "--limit", "1").err
+    assert "days" not in cli("top", "2024-10", "--compare", "last-year", "--limit", "1").err
+
+
 def test_the_tables_of_all_dimensions_say_which_days_they_have_and_by_how_much_clicks_changed(
     cli: Cli, box: Sandbox, tmp_path: Any
 ) -> None:

@@ -121,7 +121,8 @@ async def top(
         clicks = sum(each.clicks.least for each in left)
         why = "--limit shows more" if len(ranked) > limit else f"their clicks are no {rank_by}"
         run.say(f"{many(len(left), 'more tag')} with {many(clicks, 'click')}: {why}")
-    if lengths := unlike_lengths(resolved):
+    # The span before has as many days, or as many whole months.
+    if compare is not None and (lengths := unlike_lengths(resolved)):
         run.say(lengths)
     of = many(len(links.by_slashtag), "link")
     if of_tags:
