@@ -18,8 +18,10 @@ from ._core.batches import in_batches as in_batches
 from ._core.checks import Progress
 from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
+from ._core.countries import find_country as find_country
 from ._core.dates import PREVIOUS as PREVIOUS
 from ._core.dates import days_apart as days_apart
+from ._core.dates import is_span as is_span
 from ._core.freshness import MADE_ON_REQUEST
 from ._core.limits import MAX_KEYS as MAX_KEYS
 from ._core.limits import MAX_SLASHTAG as MAX_SLASHTAG
@@ -40,6 +42,7 @@ from ._profiles import VARIABLES as VARIABLES
 from ._profiles import VERSION as VERSION
 from ._profiles import Login as Login
 from ._profiles import find_saved as find_saved
+from ._profiles import find_zone as find_zone
 from ._profiles import login_path as login_path
 from ._profiles import profiles as profiles
 from ._profiles import read_login as read_login

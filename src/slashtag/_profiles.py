@@ -25,7 +25,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 @dataclass
 class Login:
-    """Address and credentials of a session, and the time zone of its commands, "" for none."""
+    """Address and credentials of a session, and the time zone of its commands, "" for none.
+
+    In a file, all but the zone may be "": the zone is then that of credentials of the environment.
+    """
 
     base_url: str
     apikey: str
@@ -70,6 +73,8 @@ def find_saved(
             return None
         base_url = base_url or os.environ.get("SLASHTAG_BASE_URL")
     saved = read_login(profile)
+    if saved is not None and not saved.apikey:
+        return None  # only a zone is saved
     if saved is None and profile is not None:
         there = ", ".join(filter(None, profiles())) or "none"
         raise ConfigurationError(f"there is no profile {profile!r}; saved with a name: {there}")
@@ -79,6 +84,17 @@ def find_saved(
             f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
         )
     return saved
+
+
+def find_zone(profile: str | None) -> str:
+    """Return the time zone saved with the login that is used, "" for none.
+
+    Where no saved login is used, it is the zone that is saved without credentials. Raises ConfigurationError.
+    """
+    if (saved := find_saved(profile)) is None and user_folder("config") is not None:
+        alone = read_login()
+        saved = alone if alone is not None and not alone.apikey else None
+    return saved.timezone if saved is not None else ""
 
 
 def _is_same_service(one: str, other: str) -> bool:

@@ -308,7 +308,11 @@ async def names_of_tags(session: AsyncSession, wanted: Iterable[str] = ()) -> di
     names, _ = await read_names_of_tags(session)
     for name in wanted:
         if name not in names.values():
-            raise InvalidRequestError(f"the account has no tag {name!r}{did_you_mean(name, names.values())}")
+            are_several = {part.strip() for part in name.split(",")}.issubset(names.values())
+            meant = "; give each by itself" if are_several else did_you_mean(name, names.values())
+            if name.strip("()").lower() in ("", "none", "no tag", "untagged"):
+                meant = "; `slashtag urls list --untagged` lists the links without one"
+            raise InvalidRequestError(f"the account has no tag {name!r}{meant}")
     return names
 
 

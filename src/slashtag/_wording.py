@@ -10,6 +10,7 @@ def many(n: int, one: str, more: str | None = None) -> str:
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
-    """Return a question about the name that is most like the one given; empty if none is."""
-    close = get_close_matches(given, [name for name in names if name], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    """Return a question about the name that is most like the one given, in any case; empty if none is."""
+    by_folded = {name.casefold(): name for name in reversed([*names]) if name}
+    close = get_close_matches(given.casefold(), by_folded, n=1)
+    return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""

@@ -248,6 +248,7 @@ async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
         for confirm in (False, lambda _: False):
             with pytest.raises(DoubtfulChangesError):
                 await anext(BulkUpdate(session, path, confirm=confirm))
+            assert [file.name for file in path.parent.glob("*.results.jsonl")] == []
         assert puts(box) == [5]
     asked: list[object] = []
 

@@ -75,10 +75,56 @@ def test_an_option_given_twice_is_refused_but_those_of_lists_and_flags_are_not(
     assert not box.requests
 
 
-def test_a_span_of_two_words_leads_to_its_name(cli: Cli, box: Sandbox) -> None:
-    ran = cli("stats", "last", "week")
-    assert (ran.code, "'last-week'" in ran.error) == (2, True)
-    assert cli("stats", "Last week").code == 0
+@pytest.mark.parametrize(
+    "words", [("june", "2024"), ("june 2024",), ("Jun", "2024"), ("2024-06-01", "to", "2024-06-30")]
+)
+@pytest.mark.parametrize("compare", [("last", "year"), ("last year",), ("june", "2023"), ("2023-06",)])
+def test_a_span_is_said_in_words_wherever_one_stands(
+    cli: Cli, box: Sandbox, words: tuple[str, ...], compare: tuple[str, ...]
+) -> None:
+    now, before = (box.truth.range(f"{year}-06-01", f"{year}-06-30").total_clicks for year in (2024, 2023))
+    for given in ((*words, "--compare", *compare), ("--compare", *compare, "--by", "device", *words)):
+        ran = cli("stats", *given, "--format", "csv")
+        assert f"{now:,} clicks, compared with 2023-06-01 to 2023-06-30: {before:,} clicks" in ran.err
+    ran = cli("top", *words, "--compare", *compare)
+    assert ran.err.startswith("2024-06-01 to 2024-06-30, compared with 2023-06-01 to 2023-06-30")
+    exported = cli("export", "clicks", *words)
+    assert sum(row["clicks"] for row in objects(exported.out)) == now
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("stats", "last-month", "--country", "GB"), "slashtag stats country"),
+        (("stats", "last-month", "--group-by", "day"), "--by"),
+        (("top", "last-month", "--until", "today"), ".."),
+        (("stats", "last-month", "--format", "excel"), ".xlsx"),
+        (("report", "last-month", "--accent"), "quotes"),
+        (("campaigns",), "slashtag tags list"),
+        (("stats", "last-month", "newsletter"), "--tag newsletter"),
+        (("top", "newsletter", "last", "month"), "--tag newsletter"),
+        (("top", "last", "month", "by", "tag"), "last month --by tag"),
+        (("stats", "last", "month", "vs", "june", "2024"), "last month --compare june 2024"),
+        (("top", "10", "last", "month"), "--limit 10"),
+        (("stats", "last-month", "--by", "countries"), "'country'"),
+        (("stats", "last-month", "--by", "link"), "slashtag top"),
+        (("urls", "update", "a", "https://www.example/"), "--destination"),
+        (("stats", "last-month", "--compare", "last-month"), "--compare previous"),
+    ],
+)
+def test_other_words_lead_to_the_right_ones(
+    cli: Cli, box: Sandbox, arguments: tuple[str, ...], says: str
+) -> None:
+    ran = cli(*arguments)
+    assert (ran.code, says in ran.error) == (2, True)
+    assert not box.requests
+
+
+def test_links_that_were_never_clicked_are_listed(cli: Cli, own: Sandbox) -> None:
+    clicked = {url.slashtag for url in own.truth.urls() if url.hits}
+    own.add_url("unseen")
+    listed = {row["slashtag"] for row in objects(cli("urls", "list", "--no-clicks").out)}
+    assert listed == {url.slashtag for url in own.truth.urls()} - clicked
 
 
 def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:

@@ -47,3 +47,21 @@ def test_labels_and_numbers_are_whole_and_bars_give_way(
         assert all(f" {row['slashtag']} " in out for row in objects(cli(*command).out))
     else:
         assert max(line.count("█") for line in out.splitlines()) >= 18
+
+
+@pytest.mark.parametrize("width", [70, 100, 400])
+def test_urls_are_cut_so_that_they_can_be_told_apart(
+    cli: Cli, own: Sandbox, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    start = "https://www.example.com/shop/autumn?utm_source=mail&utm_medium=email&utm_content="
+    end = f"&x={'y' * 80}"
+    for url in own.truth.urls():
+        own.remove_url(url.id)
+    for n in range(12):
+        own.add_url(f"link-{n}", destination=f"{start}{n}-of-12{end}")
+    out = cli("urls", "list", "--format", "table").out
+    rows = [line.split()[-1] for line in out.splitlines() if "link-" in line]
+    assert len({*rows}) == 12
+    assert all(row.startswith(start) == (width == 400) for row in rows)
+    assert all(f"{n}-of-12" in row for n, row in enumerate(rows))

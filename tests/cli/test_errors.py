@@ -28,7 +28,7 @@ RANGE = ("stats", "range", "2024-01-01", "2024-03-31")
         (("stats", "range", "20240101", "2024-12-31", "--all"), "'20240101' is not a date range"),
         (("stats", "range", "2024-01-01T24:00", "2024-12-31", "--all"), "is not a date range"),
         (("stats", "range", "2024-02-01", "2024-01-01", "--all"), "ends"),
-        (("stats", "country", "Germany", "2024-01-01", "2024-02-01", "--all"), "Germany"),
+        (("stats", "country", "Atlantis", "2024-01-01", "2024-02-01", "--all"), "Atlantis"),
         ((*RANGE, "--keys", "a", "--timezone", "+99:00"), "timezone"),
         ((*RANGE, "--keys", "a", "--timezone", "+2"), "Europe/Berlin"),
         (("stats", "year", "2024", "--keys", "a", "--timezone", "Europe/Berlin"), "offset"),
@@ -71,8 +71,8 @@ def test_credentials_that_are_missing_or_wrong_say_what_to_do(
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("last_month", "last-month"),
-        ("Last_Month", "last-month"),
+        ("lats_month", "last-month"),
+        ("octobre", "october"),
         ("this-quater", "this-quarter"),
         ("this-yera", "this-year"),
         ("lastweek", "last-week"),
@@ -88,7 +88,7 @@ def test_a_misspelt_span_is_asked_about(cli: Cli, box: Sandbox, command: str, gi
 
 def test_stats_asks_about_a_misspelt_command_and_says_which_days_there_are(cli: Cli) -> None:
     assert "(did you mean 'country'?)" in cli("stats", "contry").error
-    ran = cli("stats", "october")
+    ran = cli("stats", "tuesday")
     assert (ran.code, "2024-q3" in ran.error) == (2, True)
 
 
@@ -103,8 +103,11 @@ def test_a_misspelt_tag_is_asked_about(cli: Cli, box: Sandbox, command: tuple[st
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("export", "clicks", "2024"), "exactly one of --keys, --keys-file, --tag and --all"),
-        ((*RANGE, "--all", "--keys", "a"), "exactly one of"),
+        (
+            ("export", "clicks", "2024", "--tag", "a", "--all"),
+            "only one of --keys, --keys-file, --tag and --all",
+        ),
+        ((*RANGE, "--all", "--keys", "a"), "only one of"),
         ((*RANGE, "--all", "--timezone", "Mars/Olympus"), "such as Europe/Berlin, not 'Mars/Olympus'"),
         ((*RANGE, "--keys-file", "no-such-file"), "no-such-file"),
         (("urls", "list", "--format", "xml"), "error: Invalid value for '--format': 'xml' is not one of"),

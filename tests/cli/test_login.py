@@ -305,3 +305,29 @@ def test_a_repr_shows_no_credentials() -> None:
     shown = repr(kept.Login("https://example.com", APIKEY, APISECRET))
     assert APIKEY not in shown
     assert APISECRET not in shown
+
+
+def test_a_zone_is_saved_for_credentials_of_the_environment_and_asks_for_none(cli: Cli, box: Sandbox) -> None:
+    assert cli("login", "--timezone", "Asia/Tokyo").code == 0
+    assert not box.requests
+    assert json.loads(kept.login_path().read_bytes())["apikey"] == ""
+    assert "(Asia/Tokyo)" in cli("stats", "2024-06", "--by", "device").err
+    assert "(UTC-03:00)" in cli("stats", "2024-06", "--timezone", "-03:00", "--by", "device").err
+    assert cli("login", "--timezone", "").code == 0
+    assert "(UTC)" in cli("stats", "2024-06", "--by", "device").err
+
+
+@pytest.mark.usefixtures("nothing_set")
+def test_a_zone_alone_is_no_login(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(kept.Login("", "", "", "Asia/Tokyo"))
+    assert "SLASHTAG_APIKEY" in cli("tags", "list").error
+    answer(monkeypatch, APIKEY, APISECRET)
+    assert cli("login", "--base-url", box.base_url).code == 0
+    assert "(Asia/Tokyo)" in cli("stats", "2024-06", "--by", "device").err
+
+
+def test_a_login_that_cannot_be_read_is_not_replaced_by_a_zone(cli: Cli) -> None:
+    file = save(kept.Login("", "", "", "Asia/Tokyo"))
+    file.write_text('{"version": 99}')
+    assert cli("login", "--timezone", "Asia/Tokyo").code == 1
+    assert file.read_text() == '{"version": 99}'

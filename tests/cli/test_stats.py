@@ -160,3 +160,10 @@ def test_what_cannot_be_asked_is_told_before_the_links_are_read(
     ran = cli("stats", *question)
     assert (ran.code, problem in ran.error) == (2, True), ran.err
     assert box.requests == []
+
+
+@pytest.mark.parametrize("words", ["UK 2024", "2024 gb", "United Kingdom last year", "2024-01 2024-06 GB"])
+def test_a_country_has_its_name_or_code_before_or_after_the_days(cli: Cli, box: Sandbox, words: str) -> None:
+    ran = cli("stats", "country", *words.split(), "--by", "state")
+    assert (ran.code, ran.err.startswith("GB, ")) == (0, True)
+    assert {arrival.query["iso_code"] for arrival in box.requests if "iso_code" in arrival.query} == {"GB"}

@@ -144,15 +144,11 @@ def test_no_link_of_a_tag_has_more_than_the_tag_leaves(
         # A link has one more click than those of May.
         name = row["slashtag"]
         true = sum(url.hits - 1 for url in links if url.slashtag == name)
-        assert (
-            row["clicks"]
-            <= true
-            <= (row["clicks"] if row["clicks_at_most"] is None else row["clicks_at_most"])
-        )
+        assert row["clicks"] <= true <= (row.get("clicks_at_most") or row["clicks"])
         others = {url.tag_id for url in own.truth.urls() if url.slashtag == name} - {
             url.tag_id for url in links
         }
-        assert (row["clicks_at_most"] is None) == (not others)
+        assert (row.get("clicks_at_most") is None) == (not others)
     if by == "clicks":
         assert [row["clicks"] for row in rows] == sorted((row["clicks"] for row in rows), reverse=True)
 
@@ -175,6 +171,9 @@ def test_the_share_of_a_single_shared_slashtag_is_known(cli: Cli, own: Sandbox) 
     ]
     assert "clicks at most" in cli("top", "2024-06", "--tag", "crowded", "--format", "table").out
     assert "clicks at most" not in cli("top", "2024-06", "--all", "--format", "table").out
+    # In files it is so too: without such a slashtag there is no column for it.
+    for form in ("csv", "jsonl"):
+        assert "at_most" not in cli("top", "2024-06", "--format", form).out
 
 
 def test_a_tag_that_cannot_be_counted_ends_it(cli: Cli, own: Sandbox, quick_retries: None) -> None:
@@ -187,3 +186,12 @@ def test_a_tag_that_cannot_be_counted_ends_it(cli: Cli, own: Sandbox, quick_retr
 def test_without_a_span_it_is_the_last_30_days(cli: Cli) -> None:
     start, _, end, *_ = cli("top").err.split()
     assert (date.fromisoformat(end) - date.fromisoformat(start)).days == 29
+
+
+def test_slashtags_of_links_with_different_tags_are_told_where_the_column_tag_is(
+    cli: Cli, own: Sandbox
+) -> None:
+    tagged_account(own)
+    for command in (("top", "2024-06"), ("export", "clicks", "2024-06-01")):
+        assert "with different tags" in cli(*command, "--columns", "tag").err
+        assert "with different tags" not in cli(*command, "--columns", "destination").err

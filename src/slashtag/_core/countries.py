@@ -6,9 +6,17 @@ from importlib.resources import files
 
 from .._errors import InvalidRequestError
 
-#: Codes that people and other standards use, and those of former countries.
-_MEANT = {
+#: Codes and names that people use for the same country.
+_SAME = {
     "UK": "GB",
+    "GREAT BRITAIN": "GB",
+    "USA": "US",
+    "UNITED STATES OF AMERICA": "US",
+    "UAE": "AE",
+    "HOLLAND": "NL",
+}
+#: Codes of other standards, of languages, of former countries and of parts, by what may be meant.
+_MEANT = {
     "EL": "GR",
     "EN": "GB",
     "SF": "FI",
@@ -21,9 +29,9 @@ _MEANT = {
     "YU": "RS",
     "JA": "JP",
     "KO": "KR",
-    "USA": "US",
-    "UAE": "AE",
     "ENGLAND": "GB",
+    "SCOTLAND": "GB",
+    "WALES": "GB",
 }
 
 
@@ -34,11 +42,18 @@ def countries() -> Mapping[str, str]:
     return dict(line.split(" ", 1) for line in text.splitlines())
 
 
+def find_country(text: str) -> str | None:
+    """Return the code of a country that a code or an English name names, in any case; None for others."""
+    given = " ".join(text.upper().split())
+    named = (code for code, name in countries().items() if name.upper() == given)
+    return given if given in countries() else _SAME.get(given) or next(named, None)
+
+
 def check_country(code: object) -> str:
     """Return the code of a country in upper case; raises InvalidRequestError for what is none."""
     given = code.strip().upper() if isinstance(code, str) else ""
     if given in countries() and given == str(code).upper():
         return given
-    meant = _MEANT.get(given) or next((c for c, name in countries().items() if name.upper() == given), given)
+    meant = find_country(given) or _MEANT.get(given, given)
     question = f": did you mean {meant!r}, {countries()[meant]}?" if meant in countries() else ""
     raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, not {code!r}{question}")

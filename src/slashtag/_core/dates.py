@@ -17,15 +17,33 @@ _DATE_TIME = re.compile(
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
 FORMS = (
-    "today, yesterday, this- or last-week, -month, -quarter, -year, 30d, 6m, 2024, 2024-q3, 2024-06, "
-    "2024-06-01 or 2024-06-01..2024-06-30"
+    "today, yesterday, this- or last-week, -month, -quarter, -year, 30d, 6m, october, october 2024, 2024, "
+    "2024-q3, 2024-06, 2024-06-01 or 2024-06-01..2024-06-30"
+)
+_UNITS = ("week", "month", "quarter", "year")
+_MONTH_NAMES = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
 )
 #: Spans that have names, one of which may be meant by a word that is none.
 _NAMES = (
     "today",
     "yesterday",
-    *(f"{which}-{unit}" for which in ("this", "last") for unit in ("week", "month", "quarter", "year")),
+    *(f"{which}-{unit}" for which in ("this", "last") for unit in _UNITS),
 )
+#: Other words for these. What is not over ends now, so that "so far" adds nothing to it.
+_SAID = {
+    **{f"previous-{unit}": f"last-{unit}" for unit in _UNITS},
+    **{f"current-{unit}": f"this-{unit}" for unit in _UNITS},
+    **{f"this-{unit}-{ending}": f"this-{unit}" for unit in _UNITS for ending in ("so-far", "to-date")},
+    **{f"{unit}-to-date": f"this-{unit}" for unit in _UNITS},
+    **{f"{unit[0]}td": f"this-{unit}" for unit in _UNITS},
+}
+_COUNTED = re.compile(r"(?:(?:last|past)-)?([1-9][0-9]{0,3})-(day|week|month|year)s?")
+#: A month by three letters or more, or a quarter; the latest that has begun unless the year is given.
+_MONTH_OR_QUARTER = re.compile(r"(?:([a-z]{3,9})|q([1-4]))(?:-([0-9]{4}))?")
+#: What stands between the first and the last day; "year to date" is one span.
+_BETWEEN = re.compile(r"\.\.|\s+to\s+(?!date\b)", re.IGNORECASE)
 
 #: What a span is compared with, unless with a span that is given.
 PREVIOUS, YEAR_BEFORE = "previous", "last-year"
@@ -104,30 +122,85 @@ def parse_span(text: str, today: date, forms: str = FORMS) -> tuple[Bound, Bound
     """Return the first and last day of a date range, or its first and last second.
 
     - `today`, `yesterday`; `this-week` (from Monday), `last-month`, `last-quarter` and the like: whole weeks,
-      months, quarters, years;
-    - `30d`, `4w`, `6m`, `1y`: a number of days, weeks, months or years that ends today;
-    - `2024`, `2024-q3`, `2024-06`, `2024-06-01`: all its days; two of these, or date-times, joined by `..`.
+      months, quarters, years; `this-month so far`, `year-to-date`, `ytd` are these too;
+    - `30d`, `4w`, `6m`, `1y`, `last 30 days`: a number of days, weeks, months or years that ends today;
+    - `october`, `oct`, `q3`: the latest that has begun, or of the year that follows, as in `october 2024`;
+    - `2024`, `2024-q3`, `2024-06`, `2024-06-01`: all its days; two of these, or date-times, joined by `..`,
+      `to` or a blank. A month or quarter without a year is then the latest before the last day.
 
-    Raises InvalidRequestError.
+    Words may be joined by blanks or hyphens. Raises InvalidRequestError.
     """
-    parts = [part.strip() for part in text.split("..", 1)]
-    # A name may be written as it is said: "Last week".
-    names = ["-".join(part.lower().split()) for part in parts]
-    parts = [name if name in _NAMES else part for name, part in zip(names, parts, strict=True)]
+    parts = [part.strip() for part in _BETWEEN.split(text, maxsplit=1)]
+    if len(parts) == 1 and not is_span(text):
+        # Two spans, one after the other; where there is only one, the error names the other words.
+        words = text.split()
+        cuts = [[" ".join(words[:n]), " ".join(words[n:])] for n in range(len(words) - 1, 0, -1)]
+        parts = max(cuts, key=lambda cut: sum(map(is_span, cut)), default=parts)
+        parts = parts if any(map(is_span, parts)) else [text]
+        if len(parts) == 2 and parts[0].isdecimal() and _bare_month(parts[1]):
+            raise InvalidRequestError(f"{text!r} may be one span or two; give '{parts[1]} {parts[0]}'")
     if len(parts) == 1 and ":" in text:
         raise InvalidRequestError(f"{text!r} is one instant; give two, joined by ..")
     ends: list[tuple[Bound, Bound]] = []
-    for part in parts:
+    for part in reversed(parts):
+        # "October to November 2024": both of one year.
+        by = date_of(ends[0][1]) if ends and _bare_month(part) else today
         try:
-            ends.append(_ends(part, today))
+            ends.append(_ends(part, by))
         except (ValueError, OverflowError):
-            meant = did_you_mean(part.lower(), _NAMES)
+            name = _joined(part)
+            meant = did_you_mean(name, (*_NAMES, *_SAID, *_MONTH_NAMES))
+            if name.endswith(("-so-far", "-to-date")):
+                meant = (
+                    ": what is not over ends now, without 'so far'; what is over is compared with --compare"
+                )
             raise InvalidRequestError(f"{part!r} is not a date range{meant}; give {forms}") from None
-    return ends[0][0], ends[-1][1]
+    return ends[-1][0], ends[0][1]
+
+
+def is_span(text: str) -> bool:
+    """Return whether a text is one span, and not two that are a first and a last day."""
+    try:
+        _ends(text, date(2000, 1, 1))
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _joined(text: str) -> str:
+    """Return words in small letters, joined by hyphens."""
+    return "-".join(re.split(r"[\s.,_-]+", text.lower())).strip("-")
+
+
+def _bare_month(text: str) -> bool:
+    """Return whether a text is a month or a quarter without its year."""
+    found = _MONTH_OR_QUARTER.fullmatch(_joined(text))
+    return found is not None and found[3] is None and is_span(text)
+
+
+def _as_written(text: str, today: date) -> str:
+    """Return a span as it is written in digits or by its name; one that is neither is left as it is."""
+    name = _joined(text)
+    if (name := _SAID.get(name, name)) in _NAMES:
+        return name
+    if found := _COUNTED.fullmatch(name):
+        return f"{found[1]}{found[2][0]}"
+    if found := _MONTH_OR_QUARTER.fullmatch(name):
+        letters, quarter, year = found.groups()
+        month = 3 * int(quarter or 1) - 2
+        if letters:
+            named = [n for n, each in enumerate(_MONTH_NAMES, 1) if each == letters or each[:3] == letters]
+            if not named and letters != "sept":
+                return text
+            month = named[0] if named else 9
+        first = int(year) if year else today.year - (month > today.month)
+        return f"{first:04d}-q{quarter}" if quarter else f"{first:04d}-{month:02d}"
+    return text
 
 
 def _ends(text: str, today: date) -> tuple[Bound, Bound]:
     """Return both ends of one part; raises ValueError and OverflowError if it is malformed."""
+    text = _as_written(text, today)
     if text in ("today", "yesterday"):
         day = today - (text == "yesterday") * DAY
         return day, day
@@ -170,8 +243,15 @@ def spans_to_compare(
 ) -> tuple[tuple[Bound, Bound], tuple[Bound, Bound]]:
     """Return the bounds of `DateRange.with_previous`, for a time in the zone of the span."""
     now, zone = now.replace(microsecond=0), now.tzinfo
+    name = _joined(compare)
+    if (name := _SAID.get(name, name)) in (PREVIOUS, YEAR_BEFORE):
+        compare = name
     try:
         first, last = _compared(start, end, now, compare)
+        if first == start and last in (end, now):
+            raise InvalidRequestError(
+                f"{compare} is the span itself, {start} to {end}; --compare {PREVIOUS} is the span before it"
+            )
         if isinstance(start, datetime) or isinstance(end, datetime):
             begins, ends = _instant(start, zone), _instant(end, zone, _LAST)
             if not begins <= now < ends:

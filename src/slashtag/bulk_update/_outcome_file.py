@@ -83,7 +83,8 @@ class OutcomeFile:
     then done again. Its hashes are keyed, so that nobody without the apikey can try passwords on them.
     Raises ExportError unless it is a file of outcomes of this account, or missing; if a later version wrote
     it; if another run has it open, and on a full disk. After such an error nothing more is written: lines may
-    be lost, or one cut, which the next run removes.
+    be lost, or one cut, which the next run removes. A new file is removed if the run ends by an error before
+    anything is recorded.
     """
 
     def __init__(self, path: Path, session: AsyncSession) -> None:
@@ -174,9 +175,9 @@ class OutcomeFile:
                 raise ExportError(f"another run writes to {path}")
             opened.callback(lock.release)
             self.read()
-            exists = path.exists()
+            self._is_new = not path.exists()
             self._file = opened.enter_context(path.open("ab", buffering=0))
-            if not exists:
+            if self._is_new:
                 path.chmod(0o600)
                 sync_folder(path.parent)
             self._file.truncate(self._length)
@@ -235,6 +236,10 @@ class OutcomeFile:
             with suppress(ExportError):
                 for entry in self._waiting.values():
                     self.append(replace(entry, status="failed", error="not sent"))
+            if error is not None and self._is_new and not self._written:
+                # Nothing was begun, as where a question was answered by no.
+                with suppress(OSError):
+                    self._path.unlink()
             if error is None and self._failure is None:
                 with self._final_errors():
                     os.fsync(self._file.fileno())

@@ -5,12 +5,13 @@ import sys
 from collections import Counter
 from collections.abc import Collection
 from importlib import import_module
+from itertools import accumulate, takewhile
 from shutil import get_terminal_size
 from typing import Any
 
 import typer
 from typer import Option
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 
@@ -39,18 +40,57 @@ COMMANDS = {
 PANELS_FROM = 80
 
 
-class OnceCommand(TyperCommand):
-    """A command that refuses an option given twice, of which the last would count in silence."""
+class Program(TyperGroup):
+    """The program, which leads other words to its commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names."""
+        if args[0] not in self.commands:
+            # Imported here, as --help does not need the library.
+            told = import_module(".other_words", __package__).meant_by(args[0])
+            if told:
+                ctx.fail(f"No such command {args[0]!r}; {told}")
+        return super().resolve_command(ctx, args)
+
+
+class Command(TyperCommand):
+    """A command that takes spans of several words, and refuses an option given twice.
+
+    Of an option given twice the last would count in silence.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse arguments; those of lists and flags may be repeated."""
+        of_spans = [name for each in self.params if each.metavar == "SPAN" for name in each.opts]
+        args = _with_joined_spans(args, of_spans)
         # Completion parses what is not complete, and must not end in an error.
-        order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
+        try:
+            order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
+        except Exception as error:
+            # An error of a parser names no command.
+            vars(error)["ctx"] = getattr(error, "ctx", None) or ctx
+            raise
         given: Counter[Any] = Counter(order)
         for option, times in given.items():
             if times > 1 and not (option.multiple or option.is_flag or option.count):
                 ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
         return super().parse_args(ctx, args)
+
+
+def _with_joined_spans(args: list[str], options: list[str]) -> list[str]:
+    """Join the words of a span after one of the options: `--compare last year`."""
+    for n, given in enumerate(args):
+        name, equals, value = given.partition("=")
+        if name in options:
+            # Imported here, as --help does not need the library.
+            is_span = import_module("slashtag._internal").is_span
+            words = list(takewhile(lambda word: not word.startswith("-"), args[n + 1 :]))
+            spans = list(accumulate([value, *words] if equals else words, "{} {}".format))
+            for count in range(len(spans), 1, -1):
+                if is_span(spans[count - 1]):
+                    span = [f"{name}={spans[count - 1]}"] if equals else [name, spans[count - 1]]
+                    return [*args[:n], *span, *args[n + count + (not equals) :]]
+    return args
 
 
 def _print_version(wanted: bool) -> None:
@@ -71,6 +111,7 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
     """Return the program; a command that is not among the words only has its line in the list."""
     app = typer.Typer(
         name="slashtag",
+        cls=Program,
         callback=_options,
         help="Links, tags and exact click statistics of a link-shortening account.",
         epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, "
@@ -91,11 +132,11 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name, help=text, short_help=text, no_args_is_help=True)
             for each in found.registered_commands:
-                each.cls = OnceCommand
+                each.cls = Command
                 # Otherwise the line in the list is cut.
                 each.short_help = (each.callback.__doc__ or "").partition("\n\n")[0]
         else:
-            app.command(name, cls=OnceCommand, short_help=text)(found)
+            app.command(name, cls=Command, short_help=text)(found)
     return app
 
 

@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 from rich.bar import Bar
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 from typer import Option
@@ -46,6 +48,9 @@ MOST_DAYS = 31
 #: Labels drawn of a dimension; the others are summed in one line.
 MOST_LABELS = 8
 BAR_WIDTH = 30
+#: Cells that a text of a table keeps, and where texts with a common start or end are cut: as URLs are read.
+LEAST_WIDTH = 8
+DELIMITERS = "/?&=#"
 
 
 COLUMNS = _option(
@@ -186,6 +191,12 @@ def stdout(before: Callable[[], object] | None) -> Any:
     return SimpleNamespace(write=write)
 
 
+def _common_start(texts: Sequence[str]) -> str:
+    """Return what all texts begin with."""
+    unlike = (n for n, characters in enumerate(zip(*texts, strict=False)) if len({*characters}) > 1)
+    return texts[0][: next(unlike, min(map(len, texts)))]
+
+
 def _new_drawing() -> RichTable:
     return RichTable(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
 
@@ -212,11 +223,55 @@ def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | Non
             no_wrap=column.kind != "text" or is_cut,
             max_width=console.width - ROOM_FOR_OTHERS if is_cut else None,
         )
-    for row in rows:
+    columns_of_texts = [[_cell(table.columns[n].name, row[n]) for row in rows] for n in positions]
+    if not widths:
         # Text, not markup: what the service sends is data.
-        texts = [_cell(table.columns[n].name, row[n]) for n in positions]
-        drawing.add_row(*(Text(text, no_wrap=bool(widths)) for text in texts))
+        cells: list[list[Any]] = [list(map(Text, texts)) for texts in columns_of_texts]
+    else:
+        cells = [list(map(partial(_Line, same=_same_ends(texts)), texts)) for texts in columns_of_texts]
+    for row_of_cells in zip(*cells, strict=True):
+        drawing.add_row(*row_of_cells)
     console.print(drawing)
+
+
+class _Line:
+    """A text in one line; where it does not fit, what all texts of its column have at both ends is left out.
+
+    What then does not fit is cut in the middle, as URLs differ at their ends.
+    """
+
+    def __init__(self, text: str, same: tuple[int, int]) -> None:
+        self._text, self._same = text, same
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        width = cell_len(self._text)
+        return Measurement(min(width, LEAST_WIDTH), width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text, room = self._text, options.max_width
+        if cell_len(text) > room:
+            start, end = self._same
+            # No more of the start is left out than has to be.
+            start = max(0, min(start, start + cell_len(text[start : len(text) - end]) + 1 + (end > 0) - room))
+            text = f"{'…' * (start > 0)}{text[start : len(text) - end]}{'…' * (end > 0)}"
+            # Both halves by the cells that they take on the terminal.
+            if cell_len(text) > room:
+                head = set_cell_size(text, (room - 1) // 2).rstrip()
+                tail = set_cell_size(text[::-1], max(0, room - 1 - cell_len(head))).rstrip()[::-1]
+                text = f"{head}…{tail}"
+        yield Text(text, no_wrap=True, overflow="ellipsis")
+
+
+def _same_ends(texts: Sequence[str]) -> tuple[int, int]:
+    """Return how many characters all texts have in common, at the start and the end, up to a delimiter."""
+    different = [*dict.fromkeys(filter(None, texts))]
+    if len(different) < 2:
+        return 0, 0
+    start = _common_start(different)
+    end = _common_start([text[len(start) :][::-1] for text in different])[::-1]
+    first = max(start.rfind(c) for c in DELIMITERS) + 1
+    last = min((n for n in map(end.find, DELIMITERS) if n >= 0), default=len(end))
+    return first, len(end) - last
 
 
 def _cell(name: str, value: object) -> str:

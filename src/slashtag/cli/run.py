@@ -39,6 +39,7 @@ from .. import (
 )
 from .._internal import MOST_BEHIND, Login, check_local_path, many, set_aside_journal
 from ..tables import AtomicFile
+from .other_words import advice
 from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
@@ -338,6 +339,9 @@ def describe(error: Exception) -> tuple[str, int]:
     if format_message is not None:
         # Typer asks pydantic where that is installed, which names the kind of the error first.
         text = format_message().replace("Value error, ", "").rstrip(".")
+        if told := advice(error):
+            # Options that are spelt alike are no help where the right one is known.
+            text = f"{text.partition(' (Possible')[0].partition(' Did you mean')[0].rstrip('.')}; {told}"
         command = getattr(getattr(error, "ctx", None), "command_path", "slashtag")
         return _USERINFO.sub("://***@", f"{text}; see `{command} --help`"), 2
     if isinstance(error, SlashtagError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from typer import Argument, Option
@@ -23,10 +23,11 @@ from .. import (
     parse_zone,
 )
 from .._by_tag import ByTag
-from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_saved, many
+from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_zone, many
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
+from .other_words import meant_by_words
 from .run import SOME_FAILED, Run
 
 
@@ -37,10 +38,9 @@ def _default_zone(context: typer.Context, given: str | None) -> str | None:
     """
     where, zone = "--timezone", given
     if given is None:
-        profile, saved = context.params.get("profile"), None
+        where = "`slashtag login --timezone` saved one that is none"
         with suppress(ConfigurationError):  # which the session raises
-            saved = find_saved(profile)
-        where, zone = "`slashtag login --timezone` saved one that is none", (saved and saved.timezone) or None
+            zone = find_zone(context.params.get("profile")) or None
     elif getattr(context.get_parameter_source("timezone"), "name", "") == "ENVIRONMENT":
         where = "SLASHTAG_TIMEZONE"
     try:
@@ -64,7 +64,7 @@ COMPARE = Option(
     help="What the days are compared with: previous (the span before), last-year (the same months, or the "
     "same weekdays, a year earlier), or any SPAN.",
 )
-_option = partial(Option, rich_help_panel="Which links (one of these)")
+_option = partial(Option, rich_help_panel="Which links (one of these; default: all)")
 #: So many unknown slashtags are asked about: did you mean another?
 ASKED = 3
 
@@ -87,28 +87,34 @@ class ResolvedPeriod(NamedTuple):
 
 @dataclass(frozen=True)
 class PeriodArguments:
-    """Arguments of which days a command is about: a span, or its two ends."""
+    """Arguments of which days a command is about: the words of a span, or of its two ends."""
 
-    start: str | None = Argument(
+    words: list[str] | None = Argument(
         None,
-        metavar="SPAN|START",
-        help="Days: today, last-week, last-month, last-quarter, 30d, 4w, 6m, 1y, 2024, 2024-q3, 2024-06, "
-        "2024-06-01, 2024-06-01..2024-06-30; with END, the first day.",
+        metavar="SPAN|START END",
+        help="Days: today, last-week, last month, october, october 2024, this-quarter, 30d, 4w, 6m, 1y, "
+        "2024, 2024-q3, 2024-06, 2024-06-01, 2024-06-01..2024-06-30; or the first and the last day.",
     )
-    end: str | None = Argument(None, metavar="END", help="The last day, included.")
 
-    def resolve(self, timezone: str | None, compare: str | None = None) -> ResolvedPeriod:
+    def resolve(self, timezone: str | None, compare: str | None = None, default: str = "") -> ResolvedPeriod:
         """Return what the arguments mean now in a time zone; raises InvalidRequestError.
 
         Of a span that has begun and is not over, the part that is over can be counted. It is compared with
-        the span before, or what `compare` says (`DateRange.with_previous`).
+        the span before, or what `compare` says (`DateRange.with_previous`). `default` is the span where none
+        is given.
         """
-        if not self.start:
-            raise InvalidRequestError("give a SPAN such as last-month or 30d, or START and END")
-        given = self.start if self.end is None else f"{self.start}..{self.end}"
+        given = " ".join(self.words or ()) or default
+        if not given:
+            raise InvalidRequestError("give a SPAN such as last-month, october or 30d, or START and END")
         zone = parse_zone(timezone)
         now = datetime.now(zone)
-        whole = DateRange.parse(given).resolve(zone, now)
+        try:
+            whole = DateRange.parse(given).resolve(zone, now)
+        except InvalidRequestError as error:
+            if not (told := meant_by_words(self.words or ())):
+                raise
+            # In place of all the forms that days have.
+            raise InvalidRequestError(f"{str(error).partition('; give ')[0]}; {told}") from None
         if whole.span(zone)[0] > now.date():
             raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
         so_far, before = whole.with_previous(zone, now, compare or PREVIOUS)
@@ -180,9 +186,8 @@ def note_of_shared(count: int) -> str:
 
 @dataclass
 class SelectionOptions:
-    """Options of which links a command is about, and of the zone of its days."""
+    """Options of which links a command is about, by default all, and of the zone of its days."""
 
-    default_is_all: ClassVar = False
     keys: str | None = _option(None, metavar="A,B,...", help="These slashtags.")
     keys_file: typer.FileBinaryRead | None = _option(
         None,
@@ -192,7 +197,7 @@ class SelectionOptions:
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
     timezone: str | None = TIMEZONE
-    all_links: bool = _option(False, "--all", help="Every link of the account.")
+    all_links: bool = _option(False, "--all", help="Every link of the account; the default.")
     no_check: bool = _option(
         False,
         "--no-check",
@@ -202,12 +207,9 @@ class SelectionOptions:
 
     def __post_init__(self) -> None:
         given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.all_links])
-        self.all_links = self.all_links or (self.default_is_all and not given)
-        if given > 1 or not (given or self.all_links):
-            question = "" if given else "; did you mean --all?"
-            raise InvalidRequestError(
-                f"exactly one of --keys, --keys-file, --tag and --all says which links{question}"
-            )
+        self.all_links = not given or self.all_links
+        if given > 1:
+            raise InvalidRequestError("only one of --keys, --keys-file, --tag and --all says which links")
         #: What is given, read and checked before anything is sent or written; its slashtags and short URLs.
         self.given = [] if self.tag or self.all_links else self._given()
         self.slashtags = [each.key for each in self.given]
@@ -345,10 +347,3 @@ def _keys_of(table: LoadedTable) -> list[GivenKey]:
         elif not is_list:
             raise InvalidRequestError(f"{table.where}, line {line}: a row without a slashtag")
     return found
-
-
-@dataclass
-class SelectionOrAllOptions(SelectionOptions):
-    """Options of which links a command is about; by default all."""
-
-    default_is_all = True

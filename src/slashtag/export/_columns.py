@@ -1,13 +1,15 @@
 """Columns of rows of clicks that say of which links they are."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from .. import AsyncSession, InvalidRequestError, ShortUrl
-from .._internal import did_you_mean
+from .._internal import did_you_mean, many
 from .._shared_slashtags import names_of_tags
 from ..tables import Column, Row, Table
 
+log = logging.getLogger("slashtag")
 #: Names of the columns.
 LINK_COLUMNS = ("tag", "short_url", "destination")
 
@@ -24,8 +26,19 @@ class LinkColumns:
     async def read(
         cls, session: AsyncSession, names: Sequence[str], links: Mapping[str, Iterable[ShortUrl]]
     ) -> Self:
-        """List the tags if their names are wanted; without them, and with a warning, if that fails."""
+        """List the tags if their names are wanted; without them, and with a warning, if that fails.
+
+        Logs how many slashtags have links with different tags: sums by this column are then not those of the
+        tags.
+        """
         tags = await session._optional("names of tags", names_of_tags) if "tag" in names else None
+        several = sum(len({link.tag_id for link in of}) > 1 for of in links.values()) if tags else 0
+        if several:
+            log.warning(
+                "%s of links with different tags: the column tag names all of these, and the row has the "
+                "clicks of all; sums by this column differ from those of --by tag, which counts each tag",
+                many(several, "slashtag"),
+            )
         return cls(names, links, tags or {})
 
     def cells(self, slashtag: str) -> Row:

@@ -112,18 +112,29 @@ def _differ(old: Sequence[str], new: Sequence[str]) -> bool:
 
 def _log_days(keys: Sequence[str], files: dict[str, _Rows]) -> None:
     """Log the days of files that begin or end on different ones: rows of other days are no change."""
-    times = [n for n, name in enumerate(keys) if name in TIMES]
-    if not times or not all(files.values()):
-        return
-    spans = [
-        (min(key[times[0]] for key in rows), max(key[times[-1]] for key in rows)) for rows in files.values()
-    ]
-    if len({*spans}) > 1:
+    spans = [_days_of(keys, rows) for rows in files.values()]
+    found = [span for span in spans if span is not None]
+    if len(found) == len(spans) and len({*found}) > 1:
         told = "; ".join(
-            f"{where} has {first} to {last}" for where, (first, last) in zip(files, spans, strict=True)
+            f"{where} has {first} to {last}" for where, (first, last) in zip(files, found, strict=True)
         )
-        advice = "" if max(first for first, _ in spans) <= min(last for _, last in spans) else _ADVICE
+        advice = "" if max(first for first, _ in found) <= min(last for _, last in found) else _ADVICE
         log.warning("rows of days that only one file has count as added or gone: %s%s", told, advice)
+
+
+def _days_of(keys: Sequence[str], rows: _Rows) -> tuple[str, str] | None:
+    """Return the first and the last day, or month, of rows; None if they have none.
+
+    In a table of several dimensions they are the labels of one.
+    """
+    times = [n for n, name in enumerate(keys) if name in TIMES]
+    if times:
+        return (min(key[times[0]] for key in rows), max(key[times[-1]] for key in rows)) if rows else None
+    if "dimension" not in keys:
+        return None
+    dimension, label = keys.index("dimension"), keys.index("label")
+    labels = [key[label] for key in rows if key[dimension] in TIMES]
+    return (min(labels), max(labels)) if labels else None
 
 
 def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str], told: str) -> _Rows:

@@ -26,15 +26,21 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ...tables import Column, RowDifference, Table, Writer, compare_files
-from ..output import COLUMNS, OutputOptions, columns_of
+from ...tables import Column, Row, RowDifference, Table, Writer, compare_files
+from ..output import COLUMNS, OutputOptions, change, columns_of
 from ..run import MAX_FAILURES, Run, command
 from ..selection import PeriodArguments, SelectionOptions, note_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
 File = partial(Argument, exists=True, dir_okay=False)
-DIFFERENCES = Table(tuple(map(Column, RowDifference.__struct_fields__)))
+DIFFERENCES = Table(
+    (
+        *map(Column, RowDifference.__struct_fields__),
+        Column("difference", "int"),
+        Column("change_percent", "float"),
+    )
+)
 _option = partial(Option, rich_help_panel="The output")
 
 
@@ -76,7 +82,7 @@ async def clicks(
     """
     resolved = period.resolve(selection.timezone)
     # Only where the days follow from what was given, such as last-month.
-    is_relative = resolved.text != f"{period.start} to {period.end}"
+    is_relative = resolved.text != " to ".join(period.words or ())
     if is_relative:
         run.say(f"clicks of {resolved.text} ({resolved.zone})")
     if by == "tag":
@@ -149,12 +155,20 @@ def diff(
     old: Path = File(metavar="OLD", help="The earlier file."),
     new: Path = File(metavar="NEW", help="The later file."),
 ) -> None:
-    """Show which rows of two listings or two exports were added, are gone or changed.
+    """Show which rows of two listings or two exports were added, are gone or changed, and clicks by how much.
 
     The formats may differ. Hits and updated_at are not compared. Nothing is sent.
     """
     found = list(compare_files(old, new))
-    output.print(DIFFERENCES, (astuple(each) for each in found))
+    output.print(DIFFERENCES, ((*astuple(each), *_by_how_much(each)) for each in found))
     rows = {(each.change, each.key) for each in found}
     count = Counter(change for change, _ in rows)
     Lines().print(f"{count['added']:,} added, {count['gone']:,} gone, {count['changed']:,} changed")
+
+
+def _by_how_much(found: RowDifference) -> Row:
+    """Return by how much clicks changed, also in percent; None for what are no clicks."""
+    if not found.column.startswith("clicks") or not (found.old.isdecimal() and found.new.isdecimal()):
+        return None, None
+    old, new = int(found.old), int(found.new)
+    return new - old, change(new, old)

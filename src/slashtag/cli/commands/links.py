@@ -77,13 +77,14 @@ class FilterOptions:
     limit: int | None = _which(None, min=0, metavar="N", help="The most links to list; default: all.")
     tag: list[str] | None = _which(None, metavar="NAME", help="Links of this tag; may be repeated.")
     untagged: bool = _which(False, "--untagged", help="Links without a tag.")
+    no_clicks: bool = _which(False, "--no-clicks", help="Links with 0 hits, which were never clicked.")
     search: str | None = _which(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
     created_after: str | None = _which(
-        None, metavar="DATE", help="Links created since: 2024-06-01, 2024-06, 30d, last-month."
+        None, metavar="SPAN", help="Links created since: 2024-06-01, 2024-06, 30d, last-month."
     )
-    updated_after: str | None = _which(None, metavar="DATE", help="Links updated since, as --created-after.")
+    updated_after: str | None = _which(None, metavar="SPAN", help="Links updated since, as --created-after.")
 
     def __post_init__(self) -> None:
         if self.tag and self.untagged:
@@ -95,6 +96,7 @@ class FilterOptions:
         """Return whether a link is listed; `names` are those of the tags."""
         is_tagged = not self.tag or (url.tag_id is not None and names.get(url.tag_id) in self.tag)
         is_tagged &= not self.untagged or url.tag_id is None
+        is_tagged &= not self.no_clicks or url.hits == 0
         is_recent = (url.created_at or datetime.min).date() >= self.first_created
         is_recent &= (url.updated_at or datetime.min).date() >= self.first_updated
         text, texts = (self.search or "").casefold(), (url.slashtag, url.short_url, url.destination)
@@ -218,6 +220,10 @@ async def update_url(
     if key is None:
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
     changes: dict[str, Any] = vars(members).copy()
+    if all(member is None for member in changes.values()) and Path(key).is_file():
+        raise InvalidRequestError(
+            f"nothing to change of the link {key!r}; if it is a file of changes: --from {key}"
+        )
     if members.password is not None:
         changes["password"] = _password() if members.password else ""
     # A longer number is no id; the library refuses it as a slashtag.

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 import typer
@@ -22,8 +22,9 @@ async def login(
     timezone: str | None = Option(
         None,
         metavar="ZONE",
-        help="Also save the time zone of the days of later commands; where credentials are saved already, "
-        "only this. Without a zone of its own a command takes SLASHTAG_TIMEZONE, then this one.",
+        help="Also save the time zone of the days of later commands; where credentials are saved already or "
+        "stand in the environment, only this. Without a zone of its own a command takes SLASHTAG_TIMEZONE, "
+        "then this one.",
     ),
 ) -> None:
     """Save credentials for later commands.
@@ -51,12 +52,16 @@ async def login(
         run.say(f"removed {file}" if is_saved else "no credentials were saved")
         return
     earlier = None
-    with suppress(ConfigurationError):  # what is damaged is replaced
+    is_of_environment = profile is None and any(os.environ.get(name) for name in VARIABLES)
+    # What is damaged is replaced by a whole login only.
+    with nullcontext() if is_of_environment and timezone is not None else suppress(ConfigurationError):
         earlier = read_login(profile)
-    if timezone is not None and earlier is not None:
-        save(replace(earlier, timezone=timezone), profile)
-        run.say(f"days are those of {timezone or 'UTC'}: saved in {file}, whose credentials stay as they are")
-        _say_what_wins(run, timezone)
+    is_saved = earlier is not None and bool(earlier.apikey)
+    if timezone is not None and (is_saved or is_of_environment):
+        save(replace(earlier or Login("", "", ""), timezone=timezone), profile)
+        kept = "whose credentials stay as they are" if is_saved else "without credentials"
+        run.say(f"days are those of {timezone or 'UTC'}: saved in {file}, {kept}")
+        _say_what_wins(run, timezone, is_saved=is_saved)
         return
     base_url = run.options.base_url or _ask("address of the service", is_secret=False)
     credentials = Login(strip_invisible(base_url), _ask("apikey"), _ask("apisecret"))
@@ -65,12 +70,12 @@ async def login(
     credentials.timezone = timezone or (earlier.timezone if earlier is not None else "")
     save(credentials, profile)
     run.say(f"the service accepts them; saved in {file}")
-    _say_what_wins(run, credentials.timezone)
+    _say_what_wins(run, credentials.timezone, is_saved=True)
 
 
-def _say_what_wins(run: Run, timezone: str) -> None:
+def _say_what_wins(run: Run, timezone: str, *, is_saved: bool) -> None:
     """Say which variables of the environment commands use instead of what was saved."""
-    if run.options.profile is None and any(os.environ.get(name) for name in VARIABLES):
+    if is_saved and run.options.profile is None and any(os.environ.get(name) for name in VARIABLES):
         days = f", and the days of UTC unless SLASHTAG_TIMEZONE={timezone} is set" * bool(timezone)
         run.say(f"but commands use {' and '.join(VARIABLES)} of the environment while they are set{days}")
     if timezone and (zone := os.environ.get("SLASHTAG_TIMEZONE", timezone)) != timezone:

@@ -7,13 +7,13 @@ from typer import Option
 from ..._internal import PREVIOUS, many
 from ...report import Branding, build, check_path, write
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, SelectionOrAllOptions
+from ..selection import COMPARE, PeriodArguments, SelectionOptions
 
 
 @command
 async def report(
     period: PeriodArguments,
-    selection: SelectionOrAllOptions,
+    selection: SelectionOptions,
     run: Run,
     compare: str | None = COMPARE,
     output: Path = Option(

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from heapq import nlargest
+from itertools import accumulate, takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -27,11 +28,12 @@ from ... import (
     UnknownTagError,
     Year,
 )
-from ..._internal import did_you_mean, many
+from ..._internal import did_you_mean, find_country, is_span, many
 from ..._shared_slashtags import Links
 from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Row, Table
 from ..comparison import Clicks, Comparison, Counted, dates_of, sections_of
+from ..other_words import meant_by
 from ..output import (
     OutputOptions,
     change,
@@ -46,7 +48,7 @@ from ..selection import (
     PeriodArguments,
     ResolvedPeriod,
     Selected,
-    SelectionOrAllOptions,
+    SelectionOptions,
     query_of,
     read_by_tag,
     report_overlap,
@@ -54,18 +56,27 @@ from ..selection import (
 
 
 class SpanGroup(TyperGroup):
-    """Commands of which `range` may be left out before days: `stats last-month`."""
+    """Commands of which `range` may be left out before days and options: `stats last-month`."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # Options before the days are those of `range`.
+        self.context_settings["ignore_unknown_options"] = True
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first argument names, or `range` where that is a span."""
+        """Return the command that the first argument names, or `range` where that begins a span."""
+        words = list(takewhile(lambda word: not word.startswith("-"), args))
+        if any(map(is_span, accumulate(words, "{} {}".format))):
+            return super().resolve_command(ctx, ["range", *args])
         if args and args[0] not in self.commands:
-            try:
-                DateRange.parse(args[0])
-            except InvalidRequestError as error:
-                with suppress(InvalidRequestError):
-                    DateRange.parse(span := "-".join(args[:2]))
-                    ctx.fail(f"did you mean {span!r}? A span is one word")
-                ctx.fail(f"no command{did_you_mean(args[0], self.commands)}, and {error}")
+            meant = did_you_mean(words[0], self.commands) if words else ""
+            # Words before a span are told by the command.
+            has_span = any(is_span(" ".join(words[n:])) for n in range(1, len(words)))
+            if words and (meant or not has_span):
+                try:
+                    DateRange.parse(words[0])
+                except InvalidRequestError as error:
+                    ctx.fail(f"no command{meant}, and {error}")
             args = ["range", *args]
         return super().resolve_command(ctx, args)
 
@@ -104,7 +115,7 @@ class StatsOptions(OutputOptions):
 @app.command("range")
 @command
 async def stats_range(
-    period: PeriodArguments, selection: SelectionOrAllOptions, run: Run, output: StatsOptions
+    period: PeriodArguments, selection: SelectionOptions, run: Run, output: StatsOptions
 ) -> None:
     """Count the clicks of a range of days: by day, device, browser, platform, country and referrer."""
     resolved = period.resolve(selection.timezone, output.compare)
@@ -114,19 +125,19 @@ async def stats_range(
 @app.command("year")
 @command
 async def stats_year(
-    selection: SelectionOrAllOptions,
+    selection: SelectionOptions,
     run: Run,
     output: StatsOptions,
     year: int = Argument(metavar="YEAR", min=1000, max=9998, help="The year, YYYY."),
 ) -> None:
     """Count the clicks of a calendar year, by month and by each dimension; unique ones too."""
-    resolved = PeriodArguments(f"{year}", None).resolve(selection.timezone, output.compare)
+    resolved = PeriodArguments([f"{year}"]).resolve(selection.timezone, output.compare)
     await _answer(Year(year), resolved.text, selection, run, output, resolved)
 
 
 @app.command("alltime")
 @command
-async def stats_alltime(selection: SelectionOrAllOptions, run: Run, output: StatsOptions) -> None:
+async def stats_alltime(selection: SelectionOptions, run: Run, output: StatsOptions) -> None:
     """Count all clicks up to the present, by month and by each dimension; unique ones too."""
     if output.compare is not None:
         raise InvalidRequestError("--compare goes with days: there is nothing before all time")
@@ -137,22 +148,43 @@ async def stats_alltime(selection: SelectionOrAllOptions, run: Run, output: Stat
 @command
 async def stats_country(
     *,
-    country: str = Argument(metavar="CODE", help="2-letter ISO code, such as DE."),
-    period: PeriodArguments,
-    selection: SelectionOrAllOptions,
+    words: list[str] | None = Argument(
+        None,
+        metavar="CODE SPAN|CODE START END",
+        help="A country, such as DE or Germany, and days as of `stats range`, or the days first.",
+    ),
+    selection: SelectionOptions,
     run: Run,
     output: StatsOptions,
 ) -> None:
     """Count the clicks from one country, by state, city and postal code."""
-    resolved = period.resolve(selection.timezone, output.compare)
+    country, span = _country_and_span(words or [])
+    resolved = PeriodArguments(span).resolve(selection.timezone, output.compare)
     query = CountryGeo(country, *resolved.whole.bounds)
     await _answer(query, f"{query.iso_code}, {resolved.text}", selection, run, output, resolved)
+
+
+def _country_and_span(words: list[str]) -> tuple[str, list[str]]:
+    """Return the country that some words begin or end with, and the others, which are days.
+
+    Where no country is named, what stands beside the days, which `CountryGeo` refuses.
+    """
+    cuts = [(words[:n], words[n:]) for n in range(len(words), 0, -1)]
+    cuts += [(words[n:], words[:n]) for n in range(1, len(words))]
+    for of_country, others in cuts:
+        if code := find_country(" ".join(of_country)):
+            return code, others
+    for of_country, others in cuts:
+        with suppress(InvalidRequestError):
+            DateRange.parse(" ".join(others))
+            return " ".join(of_country), others
+    raise InvalidRequestError("give a country and days: slashtag stats country GB last-month")
 
 
 async def _answer(
     query: Query[Statistics],
     text: str,
-    selection: SelectionOrAllOptions,
+    selection: SelectionOptions,
     run: Run,
     output: StatsOptions,
     resolved: ResolvedPeriod | None = None,
@@ -174,7 +206,8 @@ async def _answer(
             raise
         known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
         if by is not None and by not in known:
-            raise InvalidRequestError(f"--by {by} is not counted here; there are {', '.join(sorted(known))}")
+            told = meant_by(f"--by {by}") or f"there are {', '.join(sorted(known))}"
+            raise InvalidRequestError(f"--by {by} is not counted here{did_you_mean(by, known)}; {told}")
         for each in queries:
             await session.stats.collect(each, keys=(), timezone=timezone)
             if by in HOURLY and isinstance(each, DateRange):
@@ -216,9 +249,9 @@ async def _answer(
     against = f", compared with {comparison.text}" if comparison is not None else ""
     title = f"{by or 'stats'} {text}{against}".replace(" to ", "..")
     busiest = _show(now, by, output, comparison, resolved, title)
+    for caveat in dict.fromkeys(caveat for stats, _ in counted for caveat in _caveats(stats, by)):
+        run.say(caveat)
     for stats, _ in counted:
-        for caveat in _caveats(stats, by):
-            run.say(caveat)
         shows_days = isinstance(stats, RangeStats) and by in (None, "day", "weekday", "week", "month")
         if not stats.reconciles or (shows_days and not stats.complete):
             run.mark_incomplete()

@@ -10,13 +10,14 @@ from ..._internal import many, rank
 from ..._shared_slashtags import Bounds, Links
 from ...export import LinkColumns, with_columns
 from ...tables import Column, Row, Table
+from ..comparison import unlike_lengths
 from ..output import COLUMNS, OutputOptions, change, columns_of, percent, told_change
 from ..run import Run, command
 from ..selection import (
     COMPARE,
     PeriodArguments,
     ResolvedPeriod,
-    SelectionOrAllOptions,
+    SelectionOptions,
     note_of_shared,
     query_of,
     read_by_tag,
@@ -29,9 +30,9 @@ COUNTS = (
     Column("clicks_before", "int"),
     Column("change_percent", "float"),
 )
-#: Bounds of slashtags that links which are not selected have too; empty for others.
+#: Bounds of slashtags that links which are not selected have too, where there are any; empty for others.
 AT_MOST = Column("clicks_at_most", "int"), Column("clicks_before_at_most", "int")
-TOP = Table((Column("slashtag"), *COUNTS, *AT_MOST))
+TOP = Table((Column("slashtag"), *COUNTS))
 TOP_TAGS = Table((Column("tag"), *COUNTS))
 #: Columns that are drawn, each from this width of the terminal on.
 WIDTHS = {
@@ -43,6 +44,7 @@ WIDTHS = {
     "percent": 0,
     "clicks_before": 80,
     "change_percent": 60,
+    "clicks_at_most": 0,
 }
 Spans = tuple[DateRange, DateRange]
 
@@ -50,7 +52,7 @@ Spans = tuple[DateRange, DateRange]
 @command
 async def top(
     period: PeriodArguments,
-    selection: SelectionOrAllOptions,
+    selection: SelectionOptions,
     run: Run,
     output: OutputOptions,
     by: Literal["clicks", "growth", "decline", "tag", "tag-growth", "tag-decline"] = Option(
@@ -79,7 +81,7 @@ async def top(
         selection.require_tags()
         if names:
             raise InvalidRequestError("--columns goes with links, not with tags")
-    resolved = PeriodArguments(period.start or "30d", period.end).resolve(timezone, compare)
+    resolved = period.resolve(timezone, compare, default="30d")
     last: list[Ranked] = []
     async with run.session() as session:
         with run.bars() as start_bar:
@@ -108,18 +110,20 @@ async def top(
     shown = [*ranked[:limit], *last]
     is_shared = any(each.is_shared for each in shown)
     title = f"top {resolved.text.replace(' to ', '..')}"
-    table = with_columns(Table((TOP_TAGS if of_tags else TOP).columns, title), names)
-    widths = WIDTHS | ({"clicks_at_most": 0} if is_shared else {})
+    table = with_columns(Table((TOP_TAGS if of_tags else TOP).columns + AT_MOST * is_shared, title), names)
     is_drawn = output.form == "table"
     rows: list[Row] = []
     for each in shown:
         name, *counts = each.row(total, is_drawn=is_drawn)
         rows.append((name, *more.cells(each.name), *counts)[: len(table.columns)])
-    output.print(table, rows, {name: widths[name] for name in table.names if name in widths})
+    output.print(table, rows, {name: WIDTHS[name] for name in table.names if name in WIDTHS})
     if of_tags and (left := [each for each in found if each not in shown and each.clicks.least]):
         clicks = sum(each.clicks.least for each in left)
         why = "--limit shows more" if len(ranked) > limit else f"their clicks are no {rank_by}"
         run.say(f"{many(len(left), 'more tag')} with {many(clicks, 'click')}: {why}")
+    # The span before has as many days, or as many whole months.
+    if compare is not None and (lengths := unlike_lengths(resolved)):
+        run.say(lengths)
     of = many(len(links.by_slashtag), "link")
     if of_tags:
         of = many(len(found), "tag") + " and of links without one" * bool(last)

@@ -1,0 +1,138 @@
+"""Words of other programs and of the trade, given as options or commands, and what they are called here."""
+
+from collections.abc import Sequence
+from shlex import quote
+
+from .._internal import is_span
+
+#: What to give instead of an option that does not exist, or of a value that an option does not take.
+OTHER_WORDS = {
+    "--country": "`slashtag stats country GB last-month` counts one country, `stats --by country` all",
+    "--tag": "`slashtag urls list --tag NAME` lists the links of a tag, and `stats`, `top`, `report` and "
+    "`export clicks` take it",
+    "--from": "give the days as words: 2024-06-01 2024-06-30, or last-month",
+    "--since": "give the days as words: 2024-06-01..today, or 30d",
+    "--group-by": "it is --by, as in `slashtag stats last-month --by country`",
+    "--sort": "`slashtag top` has --by clicks, growth or decline, `slashtag urls list` has --orderby",
+    "--browser": "`slashtag stats last-month --by browser` counts every browser",
+    "--device": "`slashtag stats last-month --by device` counts every device",
+    "--platform": "`slashtag stats last-month --by platform` counts every platform",
+    "--referrer": "`slashtag stats last-month --by referrer` counts every referrer",
+    "--link": "links are selected by --keys A,B, --keys-file FILE or --tag NAME",
+    "--filter": "links are selected by --keys A,B, --keys-file FILE or --tag NAME",
+    "--previous": "it is --compare previous, or --compare last-year",
+    "--top": "`slashtag top` has --limit N",
+    "--limit": "`slashtag top last-month --limit N` shows the first N links",
+    "--out": "it is -o FILE, its name in .xlsx, .csv, .jsonl or .parquet",
+    "--format": "the name after -o says the format: -o FILE.xlsx is a workbook; --excel is CSV for Excel",
+    "--xlsx": "-o FILE.xlsx writes a workbook",
+    "links": "`slashtag urls list` lists the links, `slashtag top last-month` those with most clicks",
+    "campaigns": "`slashtag tags list` lists the tags, `slashtag top last-month --by tag` counts each",
+    "clicks": "`slashtag stats last-month` counts clicks, `slashtag export clicks last-month` writes them",
+    "compare": "`stats`, `top` and `report` have --compare, `slashtag diff` compares files",
+    "list": "`slashtag urls list` lists the links, `slashtag tags list` the tags",
+    "update": "`slashtag urls update KEY --destination URL`, or --from FILE",
+    "undo": "`slashtag urls update --from` the file that an update named",
+    "--hits": "`slashtag urls list --no-clicks` lists links that were never clicked",
+    "--by": "`slashtag stats --by` counts countries and the like, `slashtag urls list --no-clicks` lists "
+    "links that were never clicked",
+    "--by link": "`slashtag top` counts each link",
+    "--no-tag": "`slashtag urls list --untagged` lists the links without a tag",
+}
+_SAME = {
+    "--to": "--from",
+    "--start": "--from",
+    "--end": "--from",
+    "--date": "--from",
+    "--dates": "--from",
+    "--start-date": "--from",
+    "--end-date": "--from",
+    "--range": "--from",
+    "--period": "--from",
+    "--span": "--from",
+    "--month": "--from",
+    "--last": "--since",
+    "--days": "--since",
+    "--until": "--since",
+    "--group": "--group-by",
+    "--groupby": "--group-by",
+    "--breakdown": "--group-by",
+    "--dimension": "--group-by",
+    "--order": "--sort",
+    "--sort-by": "--sort",
+    "--order-by": "--sort",
+    "--countries": "--country",
+    "--tags": "--tag",
+    "--campaign": "--tag",
+    "--links": "--link",
+    "--url": "--link",
+    "--key": "--link",
+    "--slashtag": "--link",
+    "--os": "--platform",
+    "--compare-to": "--previous",
+    "--versus": "--previous",
+    "--vs": "--previous",
+    "--yoy": "--previous",
+    "-n": "--top",
+    "--count": "--top",
+    "--file": "--out",
+    "--output": "--out",
+    "--export": "--out",
+    "--csv": "--format",
+    "link": "links",
+    "url": "links",
+    "campaign": "campaigns",
+    "tag": "campaigns",
+    "click": "clicks",
+    "statistics": "clicks",
+    "comparison": "compare",
+    "ls": "list",
+    "change": "update",
+    "revert": "undo",
+    "--by slashtag": "--by link",
+    "--by links": "--by link",
+    "--by url": "--by link",
+    "--clicks": "--hits",
+    "--zero": "--hits",
+    "--unused": "--hits",
+    "--untagged": "--no-tag",
+    "--without-tag": "--no-tag",
+}
+#: Options that exist, of which a value may be another word.
+_OF_VALUES = ("--format", "--by")
+
+
+def advice(error: object) -> str:
+    """Return what to give instead of what an error of the arguments is about; empty where that is unknown."""
+    kind, name = type(error).__name__, getattr(error, "option_name", "")
+    if kind == "NoSuchOption":
+        return meant_by(name)
+    if kind == "BadOptionUsage":
+        return "if its value begins with #, put it in quotes"
+    if "unexpected extra argument" in str(error) and "://" in str(error):
+        return "give a destination as --destination URL"
+    opts = getattr(getattr(error, "param", None), "opts", ())
+    return "".join(OTHER_WORDS[name] for name in opts if kind == "BadParameter" and name in _OF_VALUES)
+
+
+def meant_by(word: str) -> str:
+    """Return what to give instead of an option or a command; empty where that is unknown."""
+    return OTHER_WORDS.get(_SAME.get(word, word), "")
+
+
+def meant_by_words(words: Sequence[str]) -> str:
+    """Return which options are meant by words that stand beside a span; empty where that is unknown."""
+    for n, word in enumerate(words):
+        if n > 0 and (option := {"by": "--by", "vs": "--compare", "versus": "--compare"}.get(word.lower())):
+            return f"did you mean: {' '.join([*words[:n], option, *words[n + 1 :]])}?"
+    cuts = ((words[:n], words[n:]) for n in range(len(words) - 1, 0, -1))
+    for first, last in cuts:
+        for span, others in ((first, last), (last, first)):
+            if is_span(" ".join(span)):
+                given = quote(" ".join(others))
+                if given.isdecimal():
+                    return f"for so many links give --limit {given}"
+                return (
+                    "" if given[:1].isdigit() else f"for a tag give --tag {given}, for a link --keys {given}"
+                )
+    return ""
