@@ -41,6 +41,7 @@ class Admission:
 
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle
+        self.throttled = 0  # answers of 429 so far
         self._queue: Queue[_Waiter] = Queue()
         self._first_deadline = inf  # no request that waits has an earlier one
         self._alone = 0  # requests that wait by themselves after a 429
@@ -140,6 +141,7 @@ class Admission:
 
     def rejected(self, ticket: Ticket, place: Place, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
+        self.throttled += 1
         earliest = self.throttle.rejected(ticket, now, retry_after)
         self._queue.put_back(place)
         self._pump(now)

@@ -83,7 +83,8 @@ class Throttle:
     ) -> None:
         self._concurrency, self._given, self._notify = concurrency, rate, notify
         self.state = OPEN if rate is None else PACED
-        self.in_flight, self.throttled, self.paused_until = 0, 0, 0.0  # requests; 429s so far; time
+        self.in_flight = self._beside = 0  # all requests; those of refused calls, which take no place
+        self.paused_until = 0.0
         self._row = self._row_from = 0.0  # 429s not offset; departure of the first of them
         self._passed = -inf  # departure of the last request that was accepted
         self._probe: Ticket | None = None
@@ -114,7 +115,7 @@ class Throttle:
         """Return when the next request may be sent: up to now at once, inf not before an answer arrives."""
         if now < self.paused_until:
             return self.paused_until
-        if self._probe or self.in_flight >= self._cap:
+        if self._probe or self.in_flight >= self._concurrency or self.in_flight - self._beside >= self._cap:
             return inf
         return self._due if self.state == PACED and self._due - now > SLACK else now
 
@@ -138,8 +139,9 @@ class Throttle:
             self._since = min(self._since + idle, now)
             self._due += late + 1 / self._pace(now)  # late departures are not made up for
         self.in_flight += 1
+        self._beside += ticket.refusals > 0
         if self.state != PACED:
-            self._due = now if self.in_flight < self._cap else inf
+            self._due = now if self.in_flight - self._beside < self._cap else inf
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
@@ -158,7 +160,6 @@ class Throttle:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
         is_probe = ticket is self._probe
         self.failed(ticket, now)
-        self.throttled += 1
         before, ticket.last, ticket.first = ticket.last, now, min(ticket.first, now)
         ticket.rejects += 1
         if self.state == PROBING:
@@ -174,12 +175,13 @@ class Throttle:
         doubled = min(WAIT * 2.0 ** min(ticket.refusals, LONGEST), LONGEST)
         alone = doubled if is_refused else min((now - ticket.first) / 2, SLOWEST)
         again = now + max(alone, WAIT, retry_after or 0.0)
-        if is_refused or ticket.sent < self._since:
+        is_before = ticket.sent < self._since  # it says nothing of the present curve or level
+        if is_refused or (is_before and self.state != OPEN):
             return again
         self._held = max(self._held, again)
-        self._counts[self._is_above(ticket)][1] += 1
+        self._counts[self._is_above(ticket)][1] += not is_before
         self._add_to_row(ticket.sent, before, now)
-        if self.state == OPEN:
+        if self.state == OPEN and not is_before:
             self._judge_open(ticket.sent, now)
         elif self.state == PACED and now - self._since > ENOUGH * self._time and self._is_excess():
             high = self._pace(ticket.sent)
@@ -191,6 +193,7 @@ class Throttle:
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         """Take note of any other end, be it cancelled; `retry_after`: the seconds of a 503, which pause."""
         self.in_flight -= 1
+        self._beside -= ticket.refusals > 0
         if self.state != PACED:
             self._due = min(self._due, now)
         if ticket is self._probe:
@@ -232,8 +235,8 @@ class Throttle:
 
     def _is_measured(self, now: float) -> bool:
         """Return whether the measurement was not idle, nor brief, nor with few requests."""
-        least = 2 if now - self._opened >= BRIEF else SAMPLE - 1
-        return self._accepted > least and self._idle <= (now - self._opened) / 2
+        least = 2 if now - self._opened >= BRIEF else 2 * CLUSTER
+        return self._accepted >= least and self._idle <= (now - self._opened) / 2
 
     def _add_to_row(self, sent: float, before: float, now: float) -> None:
         """Add a 429 of a call that met another one `before`; if the row is a cluster, begin to probe."""
@@ -242,19 +245,19 @@ class Throttle:
         self._row += before < self._row_from
         is_spent = self.state == QUOTA and self._accepted >= self._budget
         if is_spent or self._row >= CLUSTER + self.in_flight / (2 * CLUSTER):
-            self.state, self._row, self._since = PROBING, 0.0, now
-            self._level = -inf if self._level else self.in_flight
-            self._pause(now + max(ENOUGH * (now - sent), FLOOR))
+            self._exhaust(sent, now, -inf if self._level else self.in_flight)
+
+    def _exhaust(self, sent: float, now: float, level: float) -> None:
+        """Begin to probe."""
+        self.state, self._row, self._since, self._level = PROBING, 0.0, now, level
+        self._pause(now + max(ENOUGH * (now - sent), FLOOR))
 
     def _judge_open(self, sent: float, now: float) -> None:
-        """Pace few calls, and those whose number in flight is not the limit; else correct the level."""
-        is_at_level = self._cap == self._level
-        few = self._counts[0][1] if is_at_level else 0
-        if (self.in_flight < self._cap / 2 or few >= CLUSTER) and self._is_measured(now):
-            self._follow(self._accepted / max(sent - self._opened, FLOOR), now, now)
-            self._measure(now, 0)
-        elif self._level and (is_at_level or self._is_excess()):
-            self._level, self._since, self._counts = max(1, self._cap - 1), now, [[0, few], [0, 0]]
+        """Probe if calls are few, as they are not limited by their number in flight; else correct the level."""
+        if self.in_flight < self._cap / 2 and self._is_measured(now):
+            self._exhaust(sent, now, -inf)
+        elif self._level and (self._cap == self._level or self._is_excess()):
+            self._level, self._since, self._counts = max(1, self._cap - 1), now, [[0, 0], [0, 0]]
 
     def _next_probe(self, now: float, retry_after: float | None) -> float:
         """Return when the next probe departs, if one was refused now."""
@@ -280,8 +283,9 @@ class Throttle:
             return
         elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
             self.state, self._counts = OPEN, [[0, 0], [0, 0]]
-            if self._level <= 0:  # the measurement goes on
-                self._level = 1
+            refuted, self._level = self._level < 0, self._level if self._level > 0 else min(passed, 1)
+            if refuted or not passed:  # the measurement goes on
+                self._level = self._level or refuted
                 return
         elif budget or is_idle:
             self._follow(self._rate, sent, now)
@@ -298,7 +302,7 @@ class Throttle:
         if not 1 - DIP < self._rate / rate < 1 + DIP:
             self._notify(f"the service allows about {rate:.3g} requests/s")
         self.state, self._rate, self._since, self._counts = PACED, rate, since, [[0, 0], [0, 0]]
-        self._due = max(now + 1 / rate, self.paused_until)
+        self._due, self._row = max(now + 1 / rate, self.paused_until), 0.0
 
     def _pause(self, until: float) -> None:
         self.paused_until = max(until, self.paused_until)
