@@ -140,7 +140,7 @@ def test_abandoned_requests_and_probes_hold_nobody_up(
 @pytest.mark.unmeasured
 @pytest.mark.parametrize(("sessions", "least"), [(2, 0.8), (4, 0.7)])
 def test_sessions_that_know_nothing_of_each_other_share_one_limit(sessions: int, least: float) -> None:
-    """What one of them does shows the others no excess above their rate: an eighth of the answers are 429s."""
+    """No session sees an excess above its own rate: an eighth of the answers are 429s."""
     found = [measure(seed, 120.0, sessions) for seed in range(1, 7)]
     assert min(used for used, _, _ in found) >= 0.95
     assert mean(share for _, share, _ in found) >= least

@@ -1,9 +1,9 @@
 """Decide when the next request may be sent under a rate limit that nobody documented.
 
 state    may depart                      429                                a cluster  accepted
-open     in flight < cap: 10 at first    paced, if calls are few            probing    cap + 1/8
- level   in flight < level, later more   above: level kept; at it: - 1,     probing    after n rounds: cap =
-                                         the 4th paces                                 level + (n / 8) ** 2
+open     in flight < cap: 10 at first    probing, if calls are few          probing    cap + 1/8
+ level   in flight < level, later more   at it: level - 1; above: cap - 1   probing    after n rounds: cap =
+                                                                                       level + (n / 8) ** 2
 probing  one probe, after a pause        of the probe: the next later       -          see below
 quota    in flight < cap, and budget     beyond the budget: probing         probing    cap + 1/8
 paced    when due, by the curve          cut, if the curve causes them      probing    -
@@ -24,8 +24,8 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
   it was.
 Idle is time in which the lack of calls was the limit, not the service: a request might depart, but no call
 waited, in the queue or by itself after a 429. A measurement that was idle for more than half counts for
-nothing, nor does a brief one, or one of few requests; in idle time the curve stands still. Calls are few if
-half of the places are free: they meet too few 429s together for a cluster; one will do to pace them.
+nothing, nor does a brief one of few requests; in idle time the curve stands still. Calls are few if half of
+the places are free: they meet too few 429s together for a cluster; one will do.
 
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
 rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
@@ -35,8 +35,8 @@ number in flight causes them. Then what was accepted is the next rate or level.
 A Retry-After delays its own call; told to a probe, the session, for as long as the limit has been exhausted
 already: the wait at most doubles, one wrong answer costs little, a real pause is kept.
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
-others. It waits by itself, twice as long each time, up to a minute, counts in no sum, and after the first
-time takes no turn, or later where the rate is so low that many calls meet 429s again by chance.
+others. It waits by itself, twice as long each time, up to a minute, counts in no sum, takes no place of
+others, and after the first time no turn.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: strays under a qua
 LEAK = 1 / 3  # of a 429 that an accepted request offsets: more than one 429 in four is a limit
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
-BRIEF = 0.5  # seconds in which fewer than SAMPLE requests measure no rate: they may be few by chance
+BRIEF = 0.5  # seconds in which fewer than 2 * CLUSTER requests measure no rate: they may be few by chance
 SLOWEST = 3.5  # seconds between probes without Retry-After: lost at most, 6 % of a minute
 SLACK = 0.01  # seconds that a departure may be early or late: timers are; at 500/s a burst of 5
 SAMPLE = 25  # requests at least until a curve is at its rate, which is then measured to 4 %; and of a quota
@@ -60,7 +60,6 @@ DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice
 STEEPEST = 5  # times its time after which a curve rises no more: 250,000-fold
 ENOUGH = 1.5  # times its time until a curve may be cut; round trips of a 429 until the first probe
 EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
-SLOW = 20.0  # requests a second under which a call refused twice takes a turn: many meet 429s by chance
 LONGEST = 60.0  # seconds that one 503 pauses the session, and a refused call waits: not hours for one answer
 
 
@@ -135,7 +134,7 @@ class Throttle:
         elif self.state == PROBING:
             self._probe = ticket
             self._pause(now + FLOOR)
-        elif self.state == PACED and (ticket.refusals < 2 or ticket.refusals**2 * self._rate < SLOW):
+        elif self.state == PACED and ticket.refusals < 2:
             self._since = min(self._since + idle, now)
             self._due += late + 1 / self._pace(now)  # late departures are not made up for
         self.in_flight += 1
@@ -253,7 +252,7 @@ class Throttle:
         self._pause(now + max(ENOUGH * (now - sent), FLOOR))
 
     def _judge_open(self, sent: float, now: float) -> None:
-        """Probe if calls are few, as they are not limited by their number in flight; else correct the level."""
+        """Probe if calls are few: their number in flight is not the limit; else correct the level."""
         if self.in_flight < self._cap / 2 and self._is_measured(now):
             self._exhaust(sent, now, -inf)
         elif self._level and (self._cap == self._level or self._is_excess()):
@@ -283,14 +282,16 @@ class Throttle:
             return
         elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
             self.state, self._counts = OPEN, [[0, 0], [0, 0]]
-            refuted, self._level = self._level < 0, self._level if self._level > 0 else min(passed, 1)
-            if refuted or not passed:  # the measurement goes on
-                self._level = self._level or refuted
+            is_refuted = self._level < 0
+            if is_refuted or (passed and not self._level):
+                self._level = 1
+            if is_refuted or not passed:  # the measurement goes on
                 return
         elif budget or is_idle:
             self._follow(self._rate, sent, now)
-        else:
-            self._follow(max(passed, 1) / measured, sent, now)
+        else:  # few: refused calls may have kept others back, but one passed in the time exhausted
+            least = 0.0 if passed >= CLUSTER else 1 / max(sent - self._since, FLOOR)
+            self._follow(max(passed / measured, least), sent, now)
         self._measure(sent, 1)
 
     def _measure(self, now: float, accepted: int) -> None:
