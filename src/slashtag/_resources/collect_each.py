@@ -28,8 +28,8 @@ from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._files import in_thread
 from .._sending.health import is_refusal
 from .._summed_statistics import RangeStats, Statistics
-from .collect import RunState
 from .group import FIRST_GROUP, Group, Part, as_read, read_groups
+from .run_state import RunState
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)

@@ -18,9 +18,10 @@ from .._fanout import Results, Tasks, WorkerPool
 from .._sending.sender import Sender
 from .._summed_statistics import RunningSum, Statistics
 from .batch_reading import by_activity, read_batches, read_requests
-from .collect import RunState, collect
+from .collect import collect
 from .collect_each import EachRun
 from .failures import Failure, OnError, check_kind, check_missing, joined, plans_of
+from .run_state import RunState
 from .stats_fetcher import StatsFetcher
 from .top import rank
 

@@ -37,7 +37,7 @@ from .. import (
     UnknownTagError,
     __version__,
 )
-from .._internal import MOST_BEHIND, Login, check_local_path, many, set_aside_journal
+from .._internal import MOST_BEHIND, Login, check_local_path, many
 from ..tables import AtomicFile
 from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
@@ -108,7 +108,7 @@ class Run:
             **options,
         )
         session._with_learned_rate()
-        set_aside_journal(session)
+        session._set_aside_journal()
         self.follow(lambda: session.metrics)
         return session
 

@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -248,7 +247,7 @@ class _Run:
         self._links = await Links.read(session, keys=session.urls.list(anew=True, prefetch=ahead))
         listed = self._links.by_slashtag
         if self.confirm is not None:
-            self.confirm([*chain(*listed.values(), self._links.uncountable)])
+            self.confirm(self._links.all)
         result = Audit(first=first, last=last, timezone=subject.timezone, links=len(listed))
         if first > last:
             return result

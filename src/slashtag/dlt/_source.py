@@ -23,7 +23,7 @@ from .. import (
     __version__,
     parse_zone,
 )
-from .._internal import ask_until_sure, remove_journal, set_aside_journal
+from .._internal import ask_until_sure, remove_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
@@ -227,7 +227,7 @@ class LoadSession:
         if not self._users:
             with ExitStack() as stack:
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
-                set_aside_journal(session)
+                session._set_aside_journal()
                 self._state, self._pipeline = dlt.current.source_state(), dlt.current.pipeline()
                 self._new_key = bind(self._state, session)
                 self.monitor.metrics = session.metrics
@@ -269,12 +269,11 @@ class LoadSession:
                 text = "%d links are left out of the clicks: statistics cannot be requested for %r"
                 log.warning(text, len(links.uncountable), links.uncountable[0].slashtag)
                 self._uncountable = [str(link.slashtag) for link in links.uncountable]
-            rows = map(url_row, chain(*links.by_slashtag.values(), links.uncountable))
             series = {
                 key: Series(tuple(sorted(link.id for link in links.by_slashtag[key])), hits)
                 for key, hits in links.hits.most_common()
             }
-            self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
+            self._links = Listed(arrow_table(URLS, map(url_row, links.all)), series, self._present(session))
         return self._links
 
     async def _with_latest(self, name: str, resource: Any, listed: list[R]) -> list[R]:

@@ -1,12 +1,10 @@
 """Links, tags and clicks as rows: which are requested, how, and how it went."""
 
-import logging
-from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from msgspec import Struct
 
@@ -19,7 +17,6 @@ from .. import (
     Keys,
     Listing,
     OnError,
-    Plan,
     Progress,
     RangeStats,
     ShortUrl,
@@ -27,18 +24,15 @@ from .. import (
     parse_zone,
 )
 from .._by_tag import ByTag, links_of_tags
-from .._internal import WorkerPool, has_journal, in_thread
+from .._internal import did_you_mean, in_thread
 from .._shared_slashtags import Links, names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
-from ._columns import LinkColumns, with_columns
 
 By = Literal["slashtag", "tag"]
-#: The longest span of hours, in days, and the most requests that are prepared at once.
-MOST_DAYS, WORKERS = 32, 64
+#: Columns of rows of clicks that say of which links they are.
+LINK_COLUMNS = ("tag", "short_url", "destination")
 #: Characters of the names of missing links that a file has; a property of a workbook has no more.
 MOST_CHARACTERS = 255
-
-log = logging.getLogger("slashtag")
 
 URLS = Table(
     (
@@ -58,6 +52,18 @@ TAGS = Table((Column("id", "int"), Column("name"), Column("description"), Column
 #: Returns the row of a link, or of a tag.
 url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
 tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)
+
+
+def with_columns(table: Table, names: Sequence[str]) -> Table:
+    """Return a table with these columns after its first; raises InvalidRequestError for others."""
+    for name in names:
+        if name not in LINK_COLUMNS:
+            told = f"there are {', '.join(LINK_COLUMNS)}{did_you_mean(name, LINK_COLUMNS)}"
+            raise InvalidRequestError(f"no column can be called {name!r}; {told}")
+    if len(set(names)) < len(names):
+        raise InvalidRequestError(f"a column is there twice: {', '.join(names)}")
+    first, *others = table.columns
+    return Table((first, *map(Column, names), *others), table.title)
 
 
 def clicks_table(by: str, columns: Sequence[str] = (), title: str = "") -> Table:
@@ -143,6 +149,37 @@ async def _write_pages(writer: Writer, listing: Listing[Any], row_of: Callable[[
     return Summary(rows=written)
 
 
+class LinkColumns:
+    """Cells of some of LINK_COLUMNS for each slashtag; where its links differ, their values with commas."""
+
+    def __init__(
+        self, names: Sequence[str], links: Mapping[str, Iterable[ShortUrl]], tags: Mapping[int, str]
+    ) -> None:
+        self._names, self._links, self._tags = names, links, tags
+
+    @classmethod
+    async def read(
+        cls, session: AsyncSession, names: Sequence[str], links: Mapping[str, Iterable[ShortUrl]]
+    ) -> Self:
+        """List the tags if their names are wanted; without them, and with a warning, if that fails."""
+        tags = await session._optional("names of tags", names_of_tags) if "tag" in names else None
+        return cls(names, links, tags or {})
+
+    def cells(self, slashtag: str) -> Row:
+        """Return the cells of a slashtag; None where they are not known."""
+        links = list(self._links.get(slashtag, ()))
+        return tuple(
+            ", ".join(dict.fromkeys(filter(None, (self._value(name, link) for link in links)))) or None
+            for name in self._names
+        )
+
+    def _value(self, name: str, link: ShortUrl) -> str | None:
+        if name == "tag":
+            return None if link.tag_id is None else self._tags.get(link.tag_id)
+        value: str | None = getattr(link, name)
+        return value
+
+
 async def export_clicks(
     session: AsyncSession,
     query: DateRange | Day,
@@ -203,7 +240,7 @@ async def export_clicks(
             by_tag = await ByTag.read(session)
             tags = by_tag.links_of
             reconciles = not by_tag.unnamed
-        elif has_journal(session):
+        elif session._is_job:
             tags = await links_of_tags(session, tags)
     elif keys is None:
         links = await Links.read(session, tags=tags)
@@ -300,92 +337,3 @@ async def _look_up(session: AsyncSession, keys: Iterable[str | ShortUrl]) -> dic
         found = await session.urls.find(missing)
         links |= {key: [link] for key, link in found.items() if link is not None}
     return links
-
-
-async def hourly_clicks(
-    session: AsyncSession,
-    start: date | str,
-    end: date | str,
-    *,
-    keys: Keys | None = None,
-    tags: Iterable[str] | None = None,
-    timezone: str | tzinfo | None = None,
-    progress: Progress | None = None,
-) -> dict[datetime, int]:
-    """Return the clicks of every hour from `start` to `end`, both included, of at most 32 days.
-
-    Each hour has the datetime of its first second, with the offset that the zone has then: 23 or 25 on a day
-    on which the offset changes. A range of datetimes may cut its first and last hour. Counted together are
-    `keys` (also asynchronous), the links with one of `tags`, or all links of the account.
-
-    The days are counted first, for each batch of links (or tag) alone. Then every hour of a day with clicks
-    takes one request for each batch that has any on that day, whose number is logged before. `progress` is
-    called with (requests done, requests known so far). A day that is over and whose hours do not add up to
-    its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
-    """
-    session = session._as_one_operation()
-    zone, now = parse_zone(timezone), datetime.now(UTC)
-    query = DateRange(start, end).resolve(None if timezone is None else zone, now)
-    hours = list(_hours(query, zone))
-    clicks = dict.fromkeys((start for start, _ in hours), 0)
-    listed: list[str | ShortUrl] | None = None
-    links = Links()
-    if keys is not None or tags is None:
-        links = await Links.read(session, keys, tags)
-        # The fewer batches have clicks on a day, the fewer requests its hours take.
-        listed = sorted([*links.keys, *links.uncountable], key=lambda key: -(getattr(key, "hits", None) or 0))
-    whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
-    days = whole.query._running_sum(whole.span)
-    jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
-    done, total = 0, len(whole)
-
-    def step(*_: object) -> object:
-        nonlocal done
-        done += 1
-        return None if progress is None else progress(done, total)
-
-    async def count_days(batch: Plan[RangeStats]) -> None:
-        stats = await session.stats.run(batch, progress=step)
-        days.add(stats)
-        # A day without clicks is known only from days that are complete.
-        known = stats.days_complete and stats.reconciles
-        jobs.extend(
-            (batch, *hour) for hour in hours if hour[0] <= now and (stats.clicks[hour[0].date()] or not known)
-        )
-
-    async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
-        batch, first, last = job
-        (selector,) = batch._selectors
-        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.keys_of(selector.keys)}
-        stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
-        clicks[first] += stats.total
-        step()
-
-    batches = whole.split(len(whole._selectors)) if whole._selectors else []
-    await WorkerPool(batches, count_days, WORKERS).run()
-    total += len(jobs)
-    if jobs:
-        log.info("hours of the days with clicks: %d requests", len(jobs))
-    await WorkerPool(jobs, count_hour, WORKERS).run()
-    whole_days, today = days.result(), now.astimezone(zone).date()
-    left = Counter(whole_days.clicks)
-    for hour, count in clicks.items():
-        left[hour.date()] -= count
-    wrong = [day for day, count in left.items() if count and day < today]
-    if wrong and whole_days.days_complete:
-        log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
-    return clicks
-
-
-def _hours(query: DateRange, zone: tzinfo) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the first and last second of the hours of a range; a change of the offset ends one too."""
-    first, last = query.span(zone)
-    if (last - first).days >= MOST_DAYS:
-        raise InvalidRequestError(f"{first} to {last} is more than the {MOST_DAYS} days of an hourly series")
-    for window in (piece.window for piece in query._time_slices(zone, datetime.now(UTC), "inclusive")):
-        assert window is not None
-        begins = window.start
-        while begins <= window.end:
-            ends = min(begins.replace(minute=59, second=59), window.end)
-            yield begins, ends
-            begins = ends + timedelta(seconds=1)
