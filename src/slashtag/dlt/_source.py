@@ -32,7 +32,7 @@ from ._incremental import ClicksLoad
 from ._late import find_late
 from ._listings import with_latest
 from ._portal import in_own_thread, wait_for
-from ._records import Listed, Monitor, ReadListed, Reload, Series, held_record
+from ._records import Listed, Monitor, ReadListed, Reload, Series, record_of
 
 T = TypeVar("T")
 R = TypeVar("R", ShortUrl, Tag)
@@ -305,7 +305,7 @@ class LoadSession:
         """Return the days to load again: those that were given, and of late clicks, looked for once."""
         if self._reload is None:
             self._reload = given
-            record = held_record(self._state)
+            record = record_of(self._state)
             if record is not None and not given.only:
                 self._reload = await find_late(
                     given,
