@@ -42,15 +42,22 @@ PANELS_FROM = 80
 class OnceCommand(TyperCommand):
     """A command that refuses an option given twice, of which the last would count in silence."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments; those of lists and flags may be repeated."""
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser; options of lists and flags may be repeated."""
+        parser: Any = super().make_parser(ctx)
+        parse: Any = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            values, left, order = parse(args)
+            for option, times in Counter[Any](order).items():
+                if times > 1 and not (option.multiple or option.is_flag or option.count):
+                    ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
+            return values, left, order
+
         # Completion parses what is not complete, and must not end in an error.
-        order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
-        given: Counter[Any] = Counter(order)
-        for option, times in given.items():
-            if times > 1 and not (option.multiple or option.is_flag or option.count):
-                ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
-        return super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            parser.parse_args = parse_once
+        return parser
 
 
 def _print_version(wanted: bool) -> None:

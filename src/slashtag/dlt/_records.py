@@ -83,9 +83,9 @@ class TableRecord(Struct, frozen=True):
     """What a load has recorded of a table, as JSON in dlt's state.
 
     Loaded are the days from `since` to `through`, which was not over, of each slashtag or tag in `series`;
-    these have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
-    that the next load requests all its days again. `zeros` says whether days without clicks have rows;
-    `earlier` are the slashtags or tags without a series that may have some, None where that is unknown.
+    these have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left
+    out, so that the next load requests all its days again. `zeros` says whether days without clicks have
+    rows; `earlier` are the slashtags or tags without a series that may have some, None where that is unknown.
     """
 
     timezone: str
