@@ -274,11 +274,6 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     return items[:middle], items[middle:]
 
 
-def singles(selectors: Iterable[Selector]) -> list[Selector]:
-    """Return a selector for each slashtag or tag."""
-    return [one for selector in selectors for one in selector.singles()]
-
-
 def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:
     """Return batches without some slashtags, and without those that are then empty."""
     left = [Selector.of(link for link in each.links if link[0] not in keys) for each in selectors]

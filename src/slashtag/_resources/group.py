@@ -121,12 +121,6 @@ class Group(Generic[R]):
         self.is_delivered.set()
 
 
-async def as_read(selectors: Iterable[Selector]) -> AsyncGenerator[Selector]:
-    """Yield batches as if they were read."""
-    for selector in selectors:
-        yield selector
-
-
 async def read_groups(
     selectors: AsyncGenerator[Selector], size: int, first: int
 ) -> AsyncGenerator[Sequence[Selector]]:

@@ -18,6 +18,7 @@ from .. import (
     DateRange,
     ExportError,
     InvalidRequestError,
+    RangeStats,
     ShortUrl,
     Tag,
     __version__,
@@ -37,9 +38,6 @@ from ._records import Listed, Monitor, ReadListed, Reload, Series, record_of
 T = TypeVar("T")
 R = TypeVar("R", ShortUrl, Tag)
 log = logging.getLogger("slashtag")
-
-#: Dimensions of statistics of a range of days.
-DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 
 #: A load has no row twice: to look for such rows would take DuckDB as much memory as all rows at once.
 MERGE: Any = {"disposition": "merge", "strategy": "delete-insert", "deduplicated": True}
@@ -121,8 +119,8 @@ def slashtag_source(
     """
     first_day, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
-    if unknown := [name for name in chosen if name not in DIMENSIONS]:
-        raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
+    if unknown := [name for name in chosen if name not in RangeStats.SUMS]:
+        raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(RangeStats.SUMS)}")
     today = datetime.now(parse_zone(timezone)).date()  # a zone is refused before anything is sent
     if first_day > today:
         raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
@@ -183,7 +181,7 @@ def slashtag_source(
     yield clicks("clicks_daily", load_session.list_links, ("slashtag", "date"))
     yield clicks("clicks_by_tag", load_session.list_tags, ("tag", "date"), is_loaded=by_tag)
     key = ("slashtag", "month", "dimension", "label")
-    of = chosen or DIMENSIONS
+    of = chosen or RangeStats.SUMS
     yield clicks("clicks_by_dimension", load_session.list_links, key, of, is_loaded=bool(chosen))
 
     def loads() -> Iterator[Any]:
