@@ -27,6 +27,8 @@ from ._core.windows import DAY as DAY
 from ._core.windows import last_day as last_day
 from ._core.windows import windows as windows
 from ._credentials import strip_invisible as strip_invisible
+from ._fanout import Stream as Stream
+from ._fanout import Tasks as Tasks
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
 from ._files import boot_id as boot_id
