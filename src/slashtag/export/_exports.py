@@ -216,15 +216,8 @@ async def export_clicks(
     Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
     a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
-    zone, now = parse_zone(timezone), datetime.now(UTC)
-    if isinstance(query, DateRange):
-        # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
-        query = query.resolve(None if timezone is None else zone, now)
-    (start, end), today = query.span(zone), now.astimezone(zone).date()
-    if start > today:
-        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
-    if isinstance(query, DateRange) and end > today:
-        query, end = DateRange(query.bounds[0], today), today
+    zone = parse_zone(timezone)
+    query, (start, end) = _until_today(query, zone, is_given=timezone is not None)
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
     if columns and by == "tag":
@@ -244,12 +237,13 @@ async def export_clicks(
             tags = await links_of_tags(session, tags)
     elif keys is None:
         links = await Links.read(session, tags=tags)
+        of_slashtag = links.by_slashtag
         # collect_each reports the latter.
         keys, tags = [*links.keys_of(links.own), *links.uncountable], None
     elif columns:
         given = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
         of_slashtag, keys = await _look_up(session, given), given
-    more = await LinkColumns.read(session, columns, links.by_slashtag if links else of_slashtag)
+    more = await LinkColumns.read(session, columns, of_slashtag)
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, total = False, RangeStats()
 
@@ -257,54 +251,37 @@ async def export_clicks(
         failures.append(failure)
         return None if on_error is None else on_error(failure)
 
-    def rows_of(name: str, stats: RangeStats) -> Iterable[Row]:
+    options: dict[str, Any] = {"timezone": zone, "on_error": None if on_error is None else fail}
+
+    async def add(name: str, stats: RangeStats) -> None:
+        nonlocal written, waiting, reconciles
+        reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
         rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
         cells = more.cells(name)
-        return ((of, *cells, *counts) for of, *counts in rows) if cells else rows
+        waiting += ((of, *cells, *counts) for of, *counts in rows) if cells else rows
+        if len(waiting) >= BATCH:
+            written, waiting = written + await _write(writer, waiting), []
 
-    def is_whole(stats: RangeStats) -> bool:
-        return stats.complete and not (dimensions and stats.incomplete_dimensions)
-
+    order: Any = "hits" if links else True  # True: that in which they are given
     each = session.stats.collect_each(
-        query,
-        keys=keys,
-        tags=tags,
-        timezone=zone,
-        ordered="hits" if links else True,  # True: in the order given
-        progress=progress,
-        on_error=None if on_error is None else fail,
+        query, keys=keys, tags=tags, ordered=order, progress=progress, **options
     )
     async with each:
         async for name, stats in each:
             answered = True
-            reconciles &= is_whole(stats)
-            waiting += rows_of(name, stats)
+            await add(name, stats)
             if by_tag is not None:
                 total += stats
-            if len(waiting) >= BATCH:
-                written, waiting = written + await _write(writer, waiting), []
-    shares = {}
-    if links is not None and links.foreign:
-        shares = await links.shares(
-            session, query, timezone=zone, on_error=None if on_error is None else fail
-        )
-    bounded = 0
+    shares = await links.shares(session, query, **options) if links is not None and links.foreign else {}
     for name, share in shares.items():
-        answered, stats = True, share.least
-        reconciles &= is_whole(stats)
-        bounded += not share.total.are_equal
-        waiting += rows_of(name, stats)
+        answered = True
+        await add(name, share.least)
+    bounded = sum(not share.total.are_equal for share in shares.values())
     if by_tag is not None and by_tag.no_tag is not None:
-        stats = await by_tag.without_tag(
-            session,
-            query,
-            None if failures else total,
-            timezone=zone,
-            on_error=None if on_error is None else fail,
-        )
+        stats = await by_tag.without_tag(session, query, None if failures else total, **options)
         answered |= stats.total > 0
-        reconciles &= is_whole(stats) and all(link.tag_id for link in by_tag.links.uncountable)
-        waiting += rows_of(by_tag.no_tag, stats)
+        await add(by_tag.no_tag, stats)
+        reconciles &= all(link.tag_id for link in by_tag.links.uncountable)
     if failures and not answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
@@ -325,6 +302,22 @@ async def export_clicks(
         )
     shared = len(links.repeated | links.foreign) if links else 0
     return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
+
+
+def _until_today(
+    query: DateRange | Day, zone: tzinfo, *, is_given: bool
+) -> tuple[DateRange | Day, tuple[date, date]]:
+    """Return a range without the days after today, and its first and last day; raises InvalidRequestError."""
+    now = datetime.now(UTC)
+    if isinstance(query, DateRange):
+        # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
+        query = query.resolve(zone if is_given else None, now)
+    (start, end), today = query.span(zone), now.astimezone(zone).date()
+    if start > today:
+        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
+    if isinstance(query, DateRange) and end > today:
+        query, end = DateRange(query.bounds[0], today), today
+    return query, (start, end)
 
 
 async def _look_up(session: AsyncSession, keys: Iterable[str | ShortUrl]) -> dict[str, list[ShortUrl]]:
