@@ -1,7 +1,12 @@
-"""State of one run of `collect` or `collect_each`: its progress, and what failed."""
+"""State of one run of `collect` or `collect_each`: its progress, and the failures that it reports."""
+
+from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from .._core.batches import Key, Selector
 from .._core.call import Call
@@ -9,9 +14,35 @@ from .._core.checks import Progress, check_callback
 from .._core.queries import Plan, Query, check_query
 from .._errors import InvalidRequestError, SlashtagError
 from .._sending.health import RunHealth
-from .failures import Failure, OnError
+from .._summed_statistics import Statistics
 
 log = logging.getLogger("slashtag")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    #: The result that lacks something; of any kind where a Failure is named without it.
+    Of_co = TypeVarWithDefault("Of_co", covariant=True, bound=Statistics, default=Any)
+else:
+    Of_co = TypeVar("Of_co", covariant=True)
+
+
+class Failure(Struct, Generic[Of_co], frozen=True):
+    """Argument of `on_error`: a request that failed for good, its error, and the plan of what is missing.
+
+    `keys` or `tag` are those of the request, `label` names them and its days; `error` has its path. `plan`
+    has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
+    `collect_each`, of a whole batch if nothing was answered. `session.stats.retry` runs the plans of the
+    failures of a result; None: the service cannot be asked, as for a slashtag with a comma.
+    """
+
+    label: str
+    error: SlashtagError
+    keys: tuple[str, ...] = ()
+    tag: str | None = None
+    plan: Plan[Of_co] | None = None
+
+
+OnError = Callable[[Failure[Of_co]], object]
 
 
 class RunState:

@@ -20,8 +20,8 @@ from .._summed_statistics import RunningSum, Statistics
 from .batch_reading import by_activity, read_batches, read_requests
 from .collect import collect
 from .collect_each import EachRun
-from .failures import Failure, OnError, check_kind, check_missing, joined, plans_of
-from .run_state import RunState
+from .failures import check_kind, check_missing, joined, plans_of
+from .run_state import Failure, OnError, RunState
 from .stats_fetcher import StatsFetcher
 from .top import rank
 
