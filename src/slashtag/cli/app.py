@@ -42,22 +42,15 @@ PANELS_FROM = 80
 class OnceCommand(TyperCommand):
     """A command that refuses an option given twice, of which the last would count in silence."""
 
-    def make_parser(self, ctx: Any) -> Any:
-        """Return the parser; options of lists and flags may be repeated."""
-        parser: Any = super().make_parser(ctx)
-        parse: Any = parser.parse_args
-
-        def parse_once(args: list[str]) -> Any:
-            values, left, order = parse(args)
-            for option, times in Counter[Any](order).items():
-                if times > 1 and not (option.multiple or option.is_flag or option.count):
-                    ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
-            return values, left, order
-
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments; those of lists and flags may be repeated."""
         # Completion parses what is not complete, and must not end in an error.
-        if not ctx.resilient_parsing:
-            parser.parse_args = parse_once
-        return parser
+        order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
+        given: Counter[Any] = Counter(order)
+        for option, times in given.items():
+            if times > 1 and not (option.multiple or option.is_flag or option.count):
+                ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
+        return super().parse_args(ctx, args)
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,12 +19,13 @@ from ..tables import compare_files as compare_files
 from ..tables import open_table as open_table
 from ..tables import open_writer as open_writer
 from ..tables import read_table as read_table
-from ._exports import LINK_COLUMNS as LINK_COLUMNS
+from ._columns import LINK_COLUMNS as LINK_COLUMNS
+from ._columns import LinkColumns as LinkColumns
+from ._columns import with_columns as with_columns
 from ._exports import NAMED_URLS as NAMED_URLS
 from ._exports import TAGS as TAGS
 from ._exports import URLS as URLS
 from ._exports import By as By
-from ._exports import LinkColumns as LinkColumns
 from ._exports import Summary as Summary
 from ._exports import clicks_rows as clicks_rows
 from ._exports import clicks_table as clicks_table
@@ -36,7 +37,6 @@ from ._exports import export_urls as export_urls
 from ._exports import named_url_row as named_url_row
 from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
-from ._exports import with_columns as with_columns
 from ._hours import hourly_clicks as hourly_clicks
 
 #: Names of `slashtag.tables` can be imported from here too, where they were before.

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -24,13 +24,12 @@ from .. import (
     parse_zone,
 )
 from .._by_tag import ByTag, links_of_tags
-from .._internal import did_you_mean, in_thread
+from .._internal import in_thread
 from .._shared_slashtags import Links, names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
+from ._columns import LinkColumns, with_columns
 
 By = Literal["slashtag", "tag"]
-#: Columns of rows of clicks that say of which links they are.
-LINK_COLUMNS = ("tag", "short_url", "destination")
 #: Characters of the names of missing links that a file has; a property of a workbook has no more.
 MOST_CHARACTERS = 255
 
@@ -52,18 +51,6 @@ TAGS = Table((Column("id", "int"), Column("name"), Column("description"), Column
 #: Returns the row of a link, or of a tag.
 url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
 tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)
-
-
-def with_columns(table: Table, names: Sequence[str]) -> Table:
-    """Return a table with these columns after its first; raises InvalidRequestError for others."""
-    for name in names:
-        if name not in LINK_COLUMNS:
-            told = f"there are {', '.join(LINK_COLUMNS)}{did_you_mean(name, LINK_COLUMNS)}"
-            raise InvalidRequestError(f"no column can be called {name!r}; {told}")
-    if len(set(names)) < len(names):
-        raise InvalidRequestError(f"a column is there twice: {', '.join(names)}")
-    first, *others = table.columns
-    return Table((first, *map(Column, names), *others), table.title)
 
 
 def clicks_table(by: str, columns: Sequence[str] = (), title: str = "") -> Table:
@@ -147,37 +134,6 @@ async def _write_pages(writer: Writer, listing: Listing[Any], row_of: Callable[[
         async for page in pages:
             written += await _write(writer, list(map(row_of, page.items)))
     return Summary(rows=written)
-
-
-class LinkColumns:
-    """Cells of some of LINK_COLUMNS for each slashtag; where its links differ, their values with commas."""
-
-    def __init__(
-        self, names: Sequence[str], links: Mapping[str, Iterable[ShortUrl]], tags: Mapping[int, str]
-    ) -> None:
-        self._names, self._links, self._tags = names, links, tags
-
-    @classmethod
-    async def read(
-        cls, session: AsyncSession, names: Sequence[str], links: Mapping[str, Iterable[ShortUrl]]
-    ) -> Self:
-        """List the tags if their names are wanted; without them, and with a warning, if that fails."""
-        tags = await session._optional("names of tags", names_of_tags) if "tag" in names else None
-        return cls(names, links, tags or {})
-
-    def cells(self, slashtag: str) -> Row:
-        """Return the cells of a slashtag; None where they are not known."""
-        links = list(self._links.get(slashtag, ()))
-        return tuple(
-            ", ".join(dict.fromkeys(filter(None, (self._value(name, link) for link in links)))) or None
-            for name in self._names
-        )
-
-    def _value(self, name: str, link: ShortUrl) -> str | None:
-        if name == "tag":
-            return None if link.tag_id is None else self._tags.get(link.tag_id)
-        value: str | None = getattr(link, name)
-        return value
 
 
 async def export_clicks(
