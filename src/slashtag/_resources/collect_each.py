@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import FEW_KEYS, Selector, singles, without
+from .._core.batches import FEW_KEYS, Selector, without
 from .._core.contradictions import RangeAnswer
 from .._core.freshness import ANOTHER_CONNECTION
 from .._core.look_alikes import look_alikes
@@ -24,12 +24,12 @@ from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search
 from .._core.windows import RangeEnd, TimeSlice, Window, midnight
 from .._errors import SlashtagError, UnexpectedResponseError
-from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
+from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool, each_of
 from .._files import in_thread
 from .._sending.health import is_refusal
 from .._summed_statistics import RangeStats, Statistics
-from .collect import RunState
-from .group import FIRST_GROUP, Group, Part, as_read, read_groups
+from .group import FIRST_GROUP, Group, Part, read_groups
+from .run_state import RunState
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
@@ -79,13 +79,13 @@ class EachRun(Generic[R]):
         state: RunState,
         *,
         zone: tzinfo | None,
-        now: datetime,
         range_end: RangeEnd,
         inferred: bool,
         ordered: bool,
         workers: int,
     ) -> None:
         self._fetcher, self._plan, self._state = fetcher, plan, state
+        now = datetime.now(UTC)
         self._workers, self._ordered, self._now = workers, ordered, now.timestamp()
         has_tags = any(selector.tag is not None for selector in plan._selectors)
         self._infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
@@ -106,7 +106,7 @@ class EachRun(Generic[R]):
     def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
         """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
         first = FIRST_GROUP if self._is_growing else self._size
-        batches = as_read(self._plan._selectors) if batches is None else batches
+        batches = each_of(self._plan._selectors) if batches is None else batches
         groups = read_groups(batches, self._size, first)
         return Results(tasks, WorkerPool(groups, self._collect, GROUPS_AT_ONCE), self._results)
 
@@ -199,7 +199,8 @@ class EachRun(Generic[R]):
             if windows[name] == len(time_slices):
                 await group.deliver([name])
 
-        items = ((each, one) for one in singles(group.selectors) for each in time_slices)
+        singles = (one for selector in group.selectors for one in selector.singles())
+        items = ((each, one) for one in singles for each in time_slices)
         try:
             await self._ask_alone(group, items, deliver)
         except NoAnswersError as failed:
