@@ -69,7 +69,7 @@ def test_an_answer_from_before_a_change_holds_up_to_the_change() -> None:
     question = Question([cell])
     question.answer = {TOTAL: 2, MOBILE: 1, DESKTOP: 1, US: 2}
     assert not bounds.accepts(lambda: question.state(bounds))
-    question.changes.append(difference([ANSWER], question.answer))
+    question.changes.append(difference(ANSWER, question.answer))
     assert bounds.accepts(lambda: question.state(bounds))
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
-from ..._summed_statistics import add_counts
 from ..batches import halves
 from ..freshness import ANOTHER_CONNECTION, PAST_CACHES, Freshness
 from ..limits import MAX_KEYS
@@ -35,8 +34,6 @@ class Cell:
         self.halves: tuple[Cell, ...] = ()
         #: Whether it is the first half of another cell.
         self.is_first = parent is not None and units[0] == parent.units[0]
-        #: Whether it was the first cell of a question: so there are never more questions than first halves.
-        self.has_led = False
         #: Its counts, as numbers of the bounds; others are 0.
         self.numbers: dict[Label, int] = {}
         #: What it was asked in, but for questions whose answers contradicted others.
@@ -47,6 +44,11 @@ class Cell:
         #: How often it has changed, and whether it began anew, as answers contradicted it.
         self.changes = 0
         self.is_restarted = False
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether it is the first cell of a question that it was asked in."""
+        return any(question.cells[0] is self for question in self.questions)
 
     def take(self, answer: Answer | None) -> bool:
         """Take an answer for a root; return False if it is of no use."""
@@ -175,12 +177,10 @@ class Question:
             bounds.equate(counted.get(label, ()), changed.get(label, ()), answer.get(label, 0))
 
 
-def difference(after: Iterable[Answer], before: Answer) -> dict[Label, int]:
-    """Return by how much the sum of some counts differs from others."""
-    counts = {label: -count for label, count in before.items()}
-    for answer in after:
-        add_counts(counts, answer)
-    return {label: count for label, count in counts.items() if count}
+def difference(after: Answer, before: Answer) -> dict[Label, int]:
+    """Return by how much some counts differ from those before."""
+    changes = {label: after.get(label, 0) - before.get(label, 0) for label in {**before, **after}}
+    return {label: change for label, change in changes.items() if change}
 
 
 def is_sound(answer: Answer | None, dimensions: frozenset[str]) -> bool:

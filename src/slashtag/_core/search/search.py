@@ -43,7 +43,7 @@ FEW_REQUESTS = 4
 CHECKS = 8
 #: A batch with so many clicks a unit, or more, is asked unit by unit: no request can tell two of them apart.
 #: That takes fewer requests already from this share of the keys on that are in batches with clicks.
-DENSE, DENSE_SHARE = 20, 1 / 16
+DENSE, DENSE_SHARE = 14, 1 / 16
 #: Keys whose batches have changed more often are asked alone.
 MOST_CHANGES = 3
 
@@ -210,7 +210,7 @@ class Search:
             yield from self._ask(questions)
             for question in questions:
                 (root,), before = question.cells, question.cells[0].answer or {}
-                if root.take(question.answer) and (change := difference([root.answer or {}], before)):
+                if root.take(question.answer) and (change := difference(root.answer or {}, before)):
                     has_changed = True
                     root.changes += 1
                     self._unchecked[root] = None
@@ -237,7 +237,6 @@ class Search:
                     self._bounds.accepts(partial(cell.halve, self._bounds))
         for fact in facts:
             if any(cell.root not in self._roots for cell in fact.cells) or not self._accepts(fact):
-                fact.cells[0].has_led = False
                 for cell in fact.cells:
                     if cell.root in self._roots and cell.root.halves:
                         self._unchecked[cell.root] = None
@@ -247,12 +246,12 @@ class Search:
         """Give the counts of each unit that has any."""
         low = self._bounds.low
         for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
-            counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
-            key, *others = cell.keys
-            if others:
-                self.unresolved += [key, *others]
-            else:
-                self.results[key] = counts
+            if len(cell.keys) > 1:
+                self.unresolved += cell.keys
+                continue
+            counts = {label: low[number] for label, number in cell.numbers.items()}
+            self.results[cell.keys[0]] = {label: count for label, count in counts.items() if count}
+        self._bounds.free()
 
     # What to ask.
 
@@ -296,10 +295,7 @@ class Search:
         left = fresh + repeats
         if not asked and not packed and left:
             packed.append(Question([max(left, key=lambda cell: cell.total(self._bounds.low))]))
-        packed += asked
-        for question in packed:
-            question.cells[0].has_led = True
-        return packed
+        return packed + asked
 
     def _place(self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True) -> None:
         """Add each cell to the question where it confuses least, or to a new one."""
@@ -313,7 +309,7 @@ class Search:
                         best, least = question, ways
             if best:
                 best.add(cell, profile)
-            elif opens and not cell.has_led:
+            elif opens and not cell.has_opened:
                 packed.append(Question([cell]))
                 packed[-1].profile = profile
 
@@ -338,28 +334,20 @@ class Search:
         self._empty = cells
 
     def _check(self) -> list[Question]:
-        """Return questions about all units with counts that are not checked yet."""
-        roots = [root for root in self._unchecked if root in self._roots]
-        self._unchecked = {}
+        """Return questions about all units with counts that are not checked yet, in sets by their codes."""
+        roots, self._unchecked = [root for root in self._unchecked if root in self._roots], {}
         low, high = self._bounds.low, self._bounds.high
-        units_of = {root: [cell for cell in root.leaves() if cell.total(low)] for root in roots}
-        is_few = sum(map(len, units_of.values())) <= CHECKS
-        single = iter(1 << n for n in range(CHECKS))
-        groups: dict[tuple[int, frozenset[str]], list[Cell]] = {}
-        for root, units in units_of.items():
-            # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
-            codes = single if is_few else sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
+        sets: dict[tuple[int, frozenset[str]], list[Cell]] = {}
+        for root in roots:
+            # Always the same for a batch: a journal has the answers.
+            codes = sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
+            units = [cell for cell in root.leaves() if cell.total(low)]
             for cell, code in zip(units, codes, strict=False):
                 for n in range(CHECKS):
                     if code >> n & 1:
-                        groups.setdefault((n, root.dimensions), []).append(cell)
-        # Cells without counts, too: they may have hidden an error; of several, if there was no question, one.
-        empty = [cell for root in roots for cell in root.leaves() if not cell.total(high)]
-        if not self._facts and len(self._empty) > 1:
-            empty = sorted(self._empty, key=lambda cell: -len(cell.keys))[:1]
-        sets = [*groups.values(), *([empty] if is_few else ())]
+                        sets.setdefault((n, root.dimensions), []).append(cell)
         questions: list[Question] = []
-        for cells in dict.fromkeys(map(tuple, sets)):
+        for cells in dict.fromkeys(map(tuple, sets.values())):
             question = None
             for cell in cells:
                 if question is None or not question.has_room(cell):
@@ -367,7 +355,13 @@ class Search:
                     questions.append(question)
                 else:
                     question.add(cell, {})
-        if not is_few:
-            self._empty = list(dict.fromkeys((*self._empty, *empty)))
-            self._carry(questions)
+        if not self._facts and len(self._empty) > 1:
+            # No batch has clicks: the first of the largest shows whether that is so.
+            largest = max(self._empty, key=lambda cell: len(cell.keys))
+            self._empty.remove(largest)
+            questions.append(Question([largest], ANOTHER_CONNECTION))
+        # An error may have hidden the counts of those that seem to have none.
+        empty = [cell for root in roots for cell in root.leaves() if not cell.total(high)]
+        self._empty = list(dict.fromkeys((*self._empty, *empty)))
+        self._carry(questions)
         return questions
