@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
@@ -203,8 +202,6 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
     one dimension, and one can move to the other profile if all its labels can.
     """
     swaps, alike = 0.0, 1.0
-    # So many alike labels of one dimension are enough ways by themselves.
-    enough = 0.5 + math.sqrt(0.25 + 2 * most)
     for dimension, counts in mine.items():
         others = theirs.get(dimension)
         if not others:
@@ -217,8 +214,6 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
                 total += both
                 squares += both * both
                 none *= 1 - both
-                if total >= enough:
-                    return most
         swaps += (total * total - squares) / 2
         alike *= 1 - none
         if swaps >= most:
