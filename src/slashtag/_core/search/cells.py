@@ -10,7 +10,8 @@ from ..freshness import ANOTHER_CONNECTION, PAST_CACHES, Freshness
 from ..limits import MAX_KEYS
 from .bounds import Bounds
 
-#: Most cells whose counts are taken apart from one answer: more explode the work, fewer take more requests.
+#: Most cells whose counts are taken apart from one answer. In tables of 1, 3, 7 and 30 days 6 takes 4 % more
+#: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
 WIDTH = 12
 
 #: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
@@ -43,11 +44,6 @@ class Cell:
         #: How often it has changed, and whether it began anew, as answers contradicted it.
         self.changes = 0
         self.is_restarted = False
-
-    @property
-    def has_opened(self) -> bool:
-        """Whether it is the first cell of a question that it was asked in."""
-        return any(question.cells[0] is self for question in self.questions)
 
     def take(self, answer: Answer | None) -> bool:
         """Take an answer for a root; return False if it is of no use."""
