@@ -218,7 +218,7 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
 
 
 def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
-    """Return cells of which no two were in one question, those that may have most counts first."""
+    """Return cells, those that may have most counts first; of those once asked together only one."""
     found: list[Cell] = []
     used: set[Question] = set()
     for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):

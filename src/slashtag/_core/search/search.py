@@ -84,7 +84,7 @@ class Search:
             self._add_root([unit for unit in units if folded(unit[0]) not in seen])
             self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
             seen.update(folded(unit[0]) for unit in units)
-        #: One a key, and those of checks: answers that contradict each other take more.
+        #: One a key, its batch and the checks of that: answers that contradict each other take more.
         self._questions_left = sum(len(root.keys) + CHECKS + 2 for root in self._roots)
 
     def rounds(self) -> Rounds:
@@ -170,7 +170,7 @@ class Search:
     def _learn(self, questions: Sequence[Question]) -> Rounds:
         """State what answers say; find out in ever fewer cells why one contradicts others, or is none."""
         failed = [question for question in questions if not self._accepts(question)]
-        #: In how many more questions that failed than that did not a cell is.
+        #: Of each cell, how many questions about it failed, less those that did not.
         doubts: Counter[Cell] = Counter()
         for question in questions if failed else ():
             doubts.update(dict.fromkeys(question.cells, 1 if question in failed else -1))
@@ -300,7 +300,7 @@ class Search:
         return packed + asked
 
     def _place(self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True) -> None:
-        """Add each cell to the question where it confuses least, or to a new one."""
+        """Add each cell to the question where it confuses least; or else, if it `opens` any, to a new one."""
         for cell in cells:
             profile = cell.profile(self._bounds)
             best, least = None, most
