@@ -249,9 +249,9 @@ class Search:
         for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
             if len(cell.keys) > 1:
                 self.unresolved += cell.keys
-                continue
-            counts = {label: low[number] for label, number in cell.numbers.items()}
-            self.results[cell.keys[0]] = {label: count for label, count in counts.items() if count}
+            else:
+                counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
+                self.results.update(dict.fromkeys(cell.keys, counts))
         self._bounds.free()
 
     # What to ask.
@@ -294,8 +294,7 @@ class Search:
         else:
             self._place([cell for cell in repeats if not cell.halves], packed, MOST_CONFUSION, opens=False)
         self._carry(packed)
-        left = fresh + repeats
-        if not asked and not packed and left:
+        if not asked and not packed and (left := fresh + repeats):
             packed.append(Question([max(left, key=lambda cell: cell.total(self._bounds.low))]))
         return packed + asked
 
@@ -344,17 +343,18 @@ class Search:
             codes = sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
             units = (cell for cell in root.leaves() if cell.total(self._bounds.low))
             code_of.update(zip(units, codes, strict=False))
-        sets: dict[tuple[int, frozenset[str]], list[Cell]] = {}
-        for n, (cell, code) in product(range(CHECKS), code_of.items()):
-            if code >> n & 1:
-                sets.setdefault((n, cell.root.dimensions), []).append(cell)
-        # An error may have hidden the counts of those that seem to have none: if they are few, ask them too.
+        # An error may have hidden the counts of those that seem to have none.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
         if not self._facts and len(self._empty) > 1:
             # No batch has clicks: the first of the largest shows whether that is so.
             empty = [max(self._empty, key=lambda cell: len(cell.keys))]
-        if len(code_of) <= CHECKS:
+        sets: dict[tuple[int, frozenset[str]], list[Cell]] = {}
+        if len(code_of) <= CHECKS:  # each in a question of its own, and those without counts too
+            code_of = {cell: 1 << n for n, cell in enumerate(code_of)}
             sets[CHECKS, frozenset()] = empty
+        for n, (cell, code) in product(range(CHECKS), code_of.items()):
+            if code >> n & 1:
+                sets.setdefault((n, cell.root.dimensions), []).append(cell)
         questions: list[Question] = []
         for cells in dict.fromkeys(map(tuple, sets.values())):
             question = None
@@ -364,7 +364,7 @@ class Search:
                     questions.append(question)
                 else:
                     question.add(cell, {})
-        if len(code_of) > CHECKS:
+        if len(code_of) > CHECKS:  # those without counts where there is room
             self._empty = list(dict.fromkeys((*self._empty, *empty)))
             self._carry(questions)
         return questions
