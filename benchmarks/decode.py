@@ -20,6 +20,7 @@ from benchmarks._measure import Row, middle, paired, parser, ratio, report, scal
 from slashtag import DateRange, ShortUrl
 from slashtag._core.call import Call
 from slashtag._core.contradictions import RangeAnswer
+from slashtag._core.queries import empty_sum
 from slashtag._core.response import parse
 from slashtag._core.windows import Window
 from slashtag._records import Page
@@ -48,7 +49,7 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
         statistics: Call(method="GET", path="stats", returns=RangeAnswer),
         page: Call(method="GET", path="urls", returns=Page[ShortUrl]),
     }
-    running = DateRange(FIRST, LAST)._running_sum((FIRST, LAST))
+    running = empty_sum(DateRange(FIRST, LAST), (FIRST, LAST))
     answer = parse(calls[statistics], 200, {}, statistics)
     many, few = scaled(3000, size, 10), scaled(100, size, 5)
     work = {

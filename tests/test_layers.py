@@ -104,6 +104,15 @@ class File:
         return list(ast.walk(ast.parse(self.text)))
 
     @cached_property
+    def private_names(self) -> set[str]:
+        """Private names that it defines: functions, classes, variables, attributes."""
+        names = {str(getattr(node, "name", "")) for node in self.nodes}
+        for node in self.nodes:
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(_last_name(node))
+        return {name for name in names if name.startswith("_")}
+
+    @cached_property
     def imports(self) -> list[Import]:
         return list(self._imports())
 
@@ -169,6 +178,20 @@ def satellites_import_declared_names(file: File) -> Iterator[str]:
             yield f"line {found.line}: {found.module}.{found.name} is not declared in _internal"
 
 
+def satellites_use_no_private_members(file: File) -> Iterator[str]:
+    """Of others they use those methods of AsyncSession only that are marked for them."""
+    if file.unit not in SATELLITES:
+        return
+    own = {name for each in files() if each.unit == file.unit for name in each.private_names}
+    for node in file.nodes:
+        if not isinstance(node, ast.Attribute) or not re.match("_(?!_)", node.attr):
+            continue
+        is_inherited = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
+        # Of named tuples, and of other distributions.
+        if not (is_inherited or node.attr in own | marked_methods() or node.attr == "_replace"):
+            yield f"line {node.lineno}: {ast.unparse(node)} is private to another unit"
+
+
 def imports_of_ours_are_relative(file: File) -> Iterator[str]:
     for found in file.imports:
         if found.root == "slashtag":
@@ -230,6 +253,7 @@ def _last_name(node: ast.expr) -> str:
 RULES: list[Rule] = [
     imports_point_down,
     satellites_import_declared_names,
+    satellites_use_no_private_members,
     imports_of_ours_are_relative,
     commands_need_only_their_extra,
     core_is_pure,
@@ -259,6 +283,14 @@ def with_the_extra_cli() -> set[str]:
 
 
 @cache
+def marked_methods() -> set[str]:
+    """The private methods of AsyncSession for what is built on top: those of the section that says so."""
+    (session,) = (file for file in files() if file.path == "_session.py")
+    section = session.text.partition("    # -- for what is built on top")[2].partition("    # -- ")[0]
+    return set(re.findall(r"^    (?:async )?def (\w+)", section, re.MULTILINE))
+
+
+@cache
 def files() -> list[File]:
     """Parse the package, once for all rules."""
     return [File(path.relative_to(SRC).as_posix(), path.read_text("utf-8")) for path in SRC.rglob("*.py")]
@@ -268,6 +300,18 @@ def files() -> list[File]:
 def test_the_package_keeps_the_rule(rule: Rule) -> None:
     assert len(files()) > 10
     assert {file.path: found for file in files() if (found := list(rule(file)))} == {}
+
+
+def test_every_method_that_is_marked_for_satellites_is_used() -> None:
+    used = {
+        node.attr
+        for file in files()
+        if file.unit in SATELLITES
+        for node in file.nodes
+        if isinstance(node, ast.Attribute)
+    }
+    assert len(marked_methods()) > 5
+    assert marked_methods() - used == set()
 
 
 def test_every_name_that_is_declared_for_satellites_is_used() -> None:

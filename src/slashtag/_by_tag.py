@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import tzinfo
-from itertools import chain
+from operator import sub
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
@@ -18,30 +18,32 @@ from . import (
     ShortUrl,
     Statistics,
 )
-from ._internal import stop_replaying_pages
-from ._shared_slashtags import Links, names_of_tags, read_names_of_tags, split
+from ._shared_slashtags import Links, combined, names_of_tags, read_names_of_tags, split
 
 S = TypeVar("S", bound=Statistics)
 #: Label of the clicks of links without a tag.
 NO_TAG = "no tag"
 
 
-async def links_of_tags(
-    session: AsyncSession, wanted: Iterable[str], progress: Progress | None = None
+def _by_tag(
+    links: Iterable[ShortUrl], names: Mapping[Any, str], wanted: Iterable[str]
 ) -> dict[str, list[ShortUrl]]:
+    """Group links by the name of their tag, given those of all by id; without links of other tags."""
+    found: dict[str, list[ShortUrl]] = {name: [] for name in wanted}
+    for link in links:
+        if (name := names.get(link.tag_id)) in found:
+            found[name].append(link)
+    return found
+
+
+async def links_of_tags(session: AsyncSession, wanted: Iterable[str]) -> dict[str, list[ShortUrl]]:
     """Return the links of each tag by its name, as the account has them now.
 
     Names that no tag has are among them, without links. See docs/service.md, List short URLs; List tags.
     """
-    stop_replaying_pages(session)
+    session._stop_replaying_pages()
     names = await names_of_tags(session)
-    found: dict[str, list[ShortUrl]] = {name: [] for name in wanted}
-    async with session.urls.list(progress=progress) as urls:
-        async for url in urls:
-            name = names.get(url.tag_id) if url.tag_id is not None else None
-            if name in found:
-                found[name].append(url)
-    return found
+    return _by_tag(await session.urls.list().to_list(), names, wanted)
 
 
 class ByTag:
@@ -60,7 +62,7 @@ class ByTag:
     ) -> None:
         self._names = list(dict.fromkeys(names))
         #: Names of the tags by id, where all are selected.
-        self._name_of: Mapping[Any, str] = name_of or {}
+        self._name_of: Mapping[int, str] = name_of or {}
         self.links = Links() if links is None else links
         #: Tags that cannot be requested, as their name cannot be read, or they are not listed.
         self.unnamed = unnamed
@@ -78,11 +80,11 @@ class ByTag:
             tags = list(tags)
             await names_of_tags(session, tags)
             return cls(tags)
-        stop_replaying_pages(session)
+        session._stop_replaying_pages()
         names, unnamed = await read_names_of_tags(session)
         links = await Links.read(session, progress=progress)
         # A link may have a tag that is not listed, as one that was created meanwhile.
-        used = {link.tag_id for link in chain(*links.by_slashtag.values(), links.uncountable)} - {None}
+        used = {link.tag_id for link in links.all} - {None}
         return cls(names.values(), links, names, max(unnamed, len(used - names.keys())))
 
     async def count(
@@ -145,16 +147,12 @@ class ByTag:
             return replace(found, reconciles=False)
         # What the tags have of these is known, so they have the rest.
         (share,) = split(of_tags, of_tagged, {"": of_mixed}).values()
-        return found + _less(of_mixed, share.most)
+        return found + combined(of_mixed, share.most, sub)
 
     @property
     def links_of(self) -> dict[str, list[ShortUrl]]:
         """The links of each tag by its name, where all are selected."""
-        found: dict[str, list[ShortUrl]] = {name: [] for name in self._names}
-        for link in chain(*self.links.by_slashtag.values(), self.links.uncountable):
-            if link.tag_id in self._name_of:
-                found[self._name_of[link.tag_id]].append(link)
-        return found
+        return _by_tag(self.links.all, self._name_of, self._names)
 
     def _apart(self) -> tuple[list[str], list[str], list[str]]:
         """Return the slashtags of links with a tag, of those without one, and of both."""
@@ -163,19 +161,3 @@ class ByTag:
             is_tagged = {link.tag_id is not None for link in links}
             apart[None if len(is_tagged) > 1 else is_tagged.pop()].append(slashtag)
         return apart[True], apart[False], apart[None]
-
-
-def _less(whole: RangeStats, part: RangeStats) -> RangeStats:
-    """Return what a part leaves of the clicks, by day, by label and in all."""
-    maps: dict[str, Any] = {
-        name: {label: n - getattr(part, name).get(label, 0) for label, n in getattr(whole, name).items()}
-        for name in RangeStats.DIMENSIONS
-    }
-    for name in maps.keys() - {"clicks"}:
-        maps[name] = {label: n for label, n in maps[name].items() if n}
-    return RangeStats(
-        total_clicks=whole.total - part.total,
-        reconciles=whole.reconciles and part.reconciles,
-        days_complete=whole.days_complete and part.days_complete,
-        **maps,
-    )

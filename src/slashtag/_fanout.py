@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
@@ -35,7 +35,7 @@ class WorkerPool(Generic[W]):
     """
 
     def __init__(self, source: Source[W], work: Work[W], workers: int) -> None:
-        self._source = source if isinstance(source, AsyncIterator) else _each(source)
+        self._source = source if isinstance(source, AsyncIterator) else each_of(source)
         self._work = work
         self._workers = workers
         self._follow_ups: deque[W] = deque()
@@ -89,7 +89,8 @@ class WorkerPool(Generic[W]):
         return item
 
 
-async def _each(items: Iterable[T]) -> AsyncIterator[T]:
+async def each_of(items: Iterable[T]) -> AsyncGenerator[T]:
+    """Yield items as if they were read asynchronously."""
     for item in items:
         yield item
 

@@ -15,21 +15,22 @@ from ._core.batches import Selector as Selector
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.batches import halves as halves
 from ._core.batches import in_batches as in_batches
-from ._core.checks import Progress
 from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
 from ._core.countries import find_country as find_country
 from ._core.dates import PREVIOUS as PREVIOUS
 from ._core.dates import days_apart as days_apart
 from ._core.dates import is_span as is_span
-from ._core.freshness import MADE_ON_REQUEST
 from ._core.limits import MAX_KEYS as MAX_KEYS
 from ._core.limits import MAX_SLASHTAG as MAX_SLASHTAG
-from ._core.paging import Paging
+from ._core.queries import by_selector as by_selector
+from ._core.queries import empty_sum as empty_sum
 from ._core.windows import DAY as DAY
 from ._core.windows import last_day as last_day
-from ._core.windows import offsets_of as offsets_of
+from ._core.windows import windows as windows
 from ._credentials import strip_invisible as strip_invisible
+from ._fanout import Stream as Stream
+from ._fanout import Tasks as Tasks
 from ._fanout import WorkerPool as WorkerPool
 from ._files import FileLock as FileLock
 from ._files import boot_id as boot_id
@@ -46,42 +47,13 @@ from ._profiles import find_zone as find_zone
 from ._profiles import login_path as login_path
 from ._profiles import profiles as profiles
 from ._profiles import read_login as read_login
-from ._records import ShortUrl
-from ._resources.listing import Listing
-from ._resources.second_answers import UncachedStatistics as UncachedStatistics
 from ._resources.second_answers import ask_until_sure as ask_until_sure
 from ._resources.top import rank as rank
+from ._resources.uncached_statistics import UncachedStatistics as UncachedStatistics
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._sending.health import is_refusal as is_refusal
 from ._sending.metrics import MOST_BEHIND as MOST_BEHIND
-from ._session import AsyncSession
 from ._summed_statistics import days as days
 from ._wording import did_you_mean as did_you_mean
 from ._wording import many as many
-
-
-def has_journal(session: AsyncSession) -> bool:
-    """Return whether a session is a resumable job."""
-    return session._journal is not None
-
-
-def set_aside_journal(session: AsyncSession) -> None:
-    """Have a journal that is of no use to a job, as it is another's or too old, set aside with a warning."""
-    if session._journal is not None:
-        session._journal.sets_aside = True
-
-
-def stop_replaying_pages(session: AsyncSession) -> None:
-    """Have a job list links and tags anew, as statistics are to be requested about them."""
-    if session._journal is not None:
-        session._journal.stop_replaying_pages()
-
-
-def list_on_request(session: AsyncSession, progress: Progress | None = None) -> Listing[ShortUrl]:
-    """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
-
-    Iterating raises UnexpectedResponseError for an answer that is older by its Age or Date, as of a cache
-    that answers all the same.
-    """
-    return Listing(session.urls, Paging(), progress, MADE_ON_REQUEST)

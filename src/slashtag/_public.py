@@ -42,10 +42,10 @@ from ._records import RedirectCode as RedirectCode
 from ._records import ShortUrl as ShortUrl
 from ._records import Tag as Tag
 from ._records import to_builtins as to_builtins
-from ._resources.failures import Failure as Failure
-from ._resources.failures import OnError as OnError
 from ._resources.listing import Listing as Listing
 from ._resources.listing import PageStream as PageStream
+from ._resources.run_state import Failure as Failure
+from ._resources.run_state import OnError as OnError
 from ._resources.stats import Stats as Stats
 from ._resources.tags import Tags as Tags
 from ._resources.urls import Change as Change

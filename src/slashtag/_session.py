@@ -19,8 +19,10 @@ import msgspec
 
 from ._core.any_endpoint import Params, any_call, returns_problem
 from ._core.batches import OTHER_PARAMETERS_BYTES
-from ._core.checks import FLAG, POSITIVE_INT, SECONDS, Rule, check_options
+from ._core.checks import FLAG, POSITIVE_INT, SECONDS, Progress, Rule, check_options
+from ._core.freshness import MADE_ON_REQUEST
 from ._core.limits import MAX_TARGET_BYTES
+from ._core.paging import Paging
 from ._core.response import is_ok
 from ._core.retry import RetryPolicy
 from ._core.throttle.throttle import Throttle
@@ -37,6 +39,8 @@ from ._errors import (
 from ._fanout import Tasks
 from ._files import check_local_path, in_thread
 from ._profiles import find_saved
+from ._records import ShortUrl
+from ._resources.listing import Listing
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
@@ -301,7 +305,7 @@ class AsyncSession:
             steps.callback(self._sender.admission.close)
             steps.push_async_callback(self._tasks.aclose)
 
-    # -- for cli, export, report, dlt and bulk_update; these methods may change without notice
+    # -- for what is built on top (see _internal.py): private to users, and may change without notice
 
     def _account_key(self, salt: str) -> bytes:
         """Return 64 bytes that tell the account and base URL, see `account_hash`."""
@@ -335,6 +339,29 @@ class AsyncSession:
                 log.warning("%s: left out, as the request failed: %s", what, error)
                 return None
         return await request(self)
+
+    @property
+    def _is_job(self) -> bool:
+        """Whether a journal makes the session a resumable job."""
+        return self._journal is not None
+
+    def _set_aside_journal(self) -> None:
+        """Have a journal set aside, with a warning, that is of no use to a job: another's, or too old."""
+        if self._journal is not None:
+            self._journal.sets_aside = True
+
+    def _stop_replaying_pages(self) -> None:
+        """Have a job list links and tags anew, as statistics are to be requested about them."""
+        if self._journal is not None:
+            self._journal.stop_replaying_pages()
+
+    def _list_on_request(self, progress: Progress | None = None) -> Listing[ShortUrl]:
+        """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
+
+        Iterating raises UnexpectedResponseError for an answer that is older by its Age or Date, as of a cache
+        that answers all the same.
+        """
+        return Listing(self.urls, Paging(), progress, MADE_ON_REQUEST)
 
     # -- the rate that is kept
 

@@ -20,6 +20,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from datetime import tzinfo
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 from . import (
@@ -33,7 +34,7 @@ from . import (
     RangeStats,
     ShortUrl,
 )
-from ._internal import check_slashtag, did_you_mean, stop_replaying_pages
+from ._internal import check_slashtag, did_you_mean
 
 log = logging.getLogger("slashtag")
 
@@ -94,7 +95,7 @@ class Links:
         links = cls()
         if (keys is not None and tags is not None) or any(isinstance(of, str | bytes) for of in (keys, tags)):
             raise TypeError("pass keys=[...] or tags=[...], not both")
-        stop_replaying_pages(session)
+        session._stop_replaying_pages()
         if keys is not None:
             for key in [key async for key in keys] if isinstance(keys, AsyncIterable) else keys:
                 if isinstance(key, ShortUrl):
@@ -120,6 +121,11 @@ class Links:
             same = self.uncountable
         if link not in same:
             same.append(link)
+
+    @property
+    def all(self) -> list[ShortUrl]:
+        """All these links, also uncountable ones."""
+        return [*chain(*self.by_slashtag.values(), self.uncountable)]
 
     @property
     def keys(self) -> list[str | ShortUrl]:
@@ -287,18 +293,20 @@ def _sum_of(shares: list[Share], whole: RangeStats) -> Share:
     if len(shares) == 1:
         return shares[0]
     least, most = (RangeStats.merge(parts) for parts in zip(*shares, strict=True))
-    return Share(*(_capped(each, whole) for each in (least, most)))
+    return Share(combined(least, whole, min), combined(most, whole, min))
 
 
-def _capped(stats: RangeStats, by: RangeStats) -> RangeStats:
-    maps: dict[str, Any] = {
-        name: {label: min(n, getattr(by, name).get(label, 0)) for label, n in getattr(stats, name).items()}
-        for name in RangeStats.DIMENSIONS
-    }
+def combined(one: RangeStats, other: RangeStats, combine: Callable[[int, int], int]) -> RangeStats:
+    """Combine the clicks of two statistics by day, by label and in all; the labels are those of the first."""
+    maps: dict[str, Any] = {}
+    for name in RangeStats.DIMENSIONS:
+        counts, others = getattr(one, name), getattr(other, name)
+        found = {label: combine(n, others.get(label, 0)) for label, n in counts.items()}
+        maps[name] = {label: n for label, n in found.items() if n or name == "clicks"}
     return RangeStats(
-        total_clicks=min(stats.total, by.total),
-        reconciles=stats.reconciles,
-        days_complete=stats.days_complete,
+        total_clicks=combine(one.total, other.total),
+        reconciles=one.reconciles and other.reconciles,
+        days_complete=one.days_complete and other.days_complete,
         **maps,
     )
 

@@ -32,6 +32,7 @@ from . import (
     Statistics,
     TransportError,
 )
+from ._internal import empty_sum
 
 __all__ = ["collect"]
 
@@ -140,7 +141,7 @@ def collect(
             # never be run if all workers died. Equal parts of two jobs would be one task if they were pure.
             for part in plan.split(-(-len(plan) // size)) if plan else ():
                 futures[client.submit(run_part, session.name, part, pure=False)] = len(part)
-            total, done = plan.query._running_sum(plan.span), 0
+            total, done = empty_sum(plan.query, plan.span), 0
             results = distributed.as_completed(futures, with_results=True, raise_errors=False)
             async for future, result in results:
                 total.add(_checked(future, result))

@@ -127,7 +127,6 @@ def test_a_short_url_is_no_slashtag_but_may_be_one_of_a_link() -> None:
     assert [each.keys for each in batcher.batches(keys_of)] == [("a://b", "://", "https://c")]
     assert told == ["https://l.example/a", "http://b"]
     assert plain_batches(["a", "HTTPS://l.example/a"], 8_000) is None
-    assert plain_batches(["a", "b://c"], 8_000) == [Selector(keys=("a", "b://c"))]
 
 
 def test_what_is_no_slashtag_is_not_plain() -> None:

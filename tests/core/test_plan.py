@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Plan, Query, Year
 from slashtag._core.batches import Selector
+from slashtag._core.queries import empty_sum
 
 from . import clicklog
 from .clicklog import KEYS, Click, Service
@@ -34,7 +35,7 @@ def plan_of(query: Query[Any], selectors: list[Selector]) -> Plan[Any]:
 
 
 def run(plan: Plan[Any], service: Service) -> Any:
-    running = plan.query._running_sum(plan.span)
+    running = empty_sum(plan.query, plan.span)
     for ask in plan._requests():
         running.add(service(ask.call).to_statistics(ask.time_slice.window)[0])
     return running.result()

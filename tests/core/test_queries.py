@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, Year
 from slashtag._core.batches import Selector
-from slashtag._core.queries import make_plan
+from slashtag._core.queries import empty_sum, make_plan
 from slashtag._core.windows import windows
 
 from . import clicklog
@@ -262,5 +262,5 @@ QUERIES: list[Query[Any]] = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=repr)
 def test_a_question_without_answers_gives_empty_statistics(query: Query[Any]) -> None:
-    stats = query.resolve(UTC, NOW)._running_sum(None).result()
+    stats = empty_sum(query.resolve(UTC, NOW), None).result()
     assert (stats.total, list(stats.rows()), stats) == (0, [], type(stats).merge([]))

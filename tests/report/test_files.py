@@ -122,7 +122,7 @@ def test_a_missing_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch,
             raise ModuleNotFoundError(name)
         return importlib.import_module(name, package)
 
-    monkeypatch.setattr("slashtag.report._format.import_module", without)
+    monkeypatch.setattr("slashtag._arrow.import_module", without)
     found = report([1, 2])
     _format._templates.cache_clear()
     for draw in (found.to_html, found.to_png, found.to_pdf, lambda: write(found, tmp_path / "a.html")):

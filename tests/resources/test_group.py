@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag._core.batches import Selector
-from slashtag._resources.group import FIRST_GROUP, GROWTH, as_read, growing, read_groups
+from slashtag._fanout import each_of
+from slashtag._resources.group import FIRST_GROUP, GROWTH, growing, read_groups
 
 
 def batches(count: int) -> list[Selector]:
@@ -32,7 +33,7 @@ def test_few_batches_are_one_group() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 199, 200, 201, 500])
 async def test_only_the_first_batches_come_in_small_groups(count: int) -> None:
-    groups = [list(group) async for group in read_groups(as_read(batches(count)), 200, 10)]
+    groups = [list(group) async for group in read_groups(each_of(batches(count)), 200, 10)]
     assert sorted(each.keys for group in groups for each in group) == sorted(
         each.keys for each in batches(count)
     )

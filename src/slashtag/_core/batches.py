@@ -135,30 +135,24 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
 
 
 def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | None:
-    """Return the batches if all slashtags are plain ASCII strings, None if they need a Batcher.
+    """Return the batches if no rule of `check_slashtag` can be broken, None if they need a Batcher.
 
-    Checks all slashtags at once, joined: one by one would cost more than the request.
+    That is seen of all slashtags at once, joined: one by one would cost more than the request. They are str
+    of unreserved characters only, none is empty, none looks like another, and together those of a batch are
+    no longer than one may be.
     """
     try:
-        if not ",".join(keys).isascii():
-            return None
-    except TypeError:
+        data = ",".join(keys).encode()
+    except (TypeError, UnicodeEncodeError):
+        return None
+    if data.translate(None, UNRESERVED + b",") or data.count(b",") >= max(1, len(keys)) or "" in keys:
         return None
     unique = tuple(dict.fromkeys(keys))
     if len({key.lower() for key in unique}) < len(unique):
         return None
-    found = in_batches(unique)
-    for batch in found:
-        joined = ",".join(batch)
-        has_comma = joined.count(",") != len(batch) - 1
-        if has_comma or "" in batch or ("://" in joined and any(map(_URL.match, batch))):
-            return None
-        # An ASCII character encodes to at most 3 bytes, and so would a comma after the last.
-        # The cheap bound first.
-        is_long = 3 * len(joined) + 3 > max_keys_bytes and encoded_size(joined) + 3 > max_keys_bytes
-        if is_long or 3 * len(max(batch, key=len)) > MAX_SLASHTAG_BYTES:
-            return None
-    return [Selector(keys=tuple(batch)) for batch in found]
+    found = [Selector(keys=tuple(batch)) for batch in in_batches(unique)]
+    most = min(max_keys_bytes, MAX_SLASHTAG_BYTES)
+    return found if all(sum(map(len, each.keys)) + 3 * len(each.keys) <= most for each in found) else None
 
 
 class Batcher:
@@ -278,11 +272,6 @@ def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     """Split a sequence of at least two items into halves."""
     middle = len(items) // 2
     return items[:middle], items[middle:]
-
-
-def singles(selectors: Iterable[Selector]) -> list[Selector]:
-    """Return a selector for each slashtag or tag."""
-    return [one for selector in selectors for one in selector.singles()]
 
 
 def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:

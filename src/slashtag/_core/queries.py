@@ -96,10 +96,6 @@ class Query(PydanticType, Generic[R_co], frozen=True):
         """Return the first and last date of the result, None for a query without days."""
         return None
 
-    def _running_sum(self, span: Span | None) -> RunningSum[R_co]:
-        """Return an empty sum, to which the results of all requests are added; see `span`."""
-        return cast("RunningSum[R_co]", RunningSum(self._answer_type.result_type, span))
-
     def _call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
         return Call(
@@ -407,6 +403,16 @@ def check_query(query: object) -> None:
     if not isinstance(query, Query):
         kinds = "DateRange, Day, Year, AllTime or CountryGeo"
         raise InvalidRequestError(f"a query is a {kinds}, not {query!r}")
+
+
+def empty_sum(query: Query[R_co], span: Span | None) -> RunningSum[R_co]:
+    """Return a sum to which the results of all requests are added; see `Query.span`."""
+    return cast("RunningSum[R_co]", RunningSum(query._answer_type.result_type, span))
+
+
+def by_selector(plan: Plan[R_co]) -> list[tuple[Selector, Plan[R_co]]]:
+    """Return each batch, or each tag, of a plan, and the plan of its requests."""
+    return [(selector, plan._only(selector)) for selector in plan._selectors]
 
 
 def make_plan(

@@ -45,7 +45,7 @@ class Flow:
     __slots__ = ("turns",)
 
     def __init__(self) -> None:
-        self.turns = [-1.0, -1.0]  # the number of its last call in each order
+        self.turns = [-inf, -inf]  # the number of its last call in each order; of none yet
 
 
 class Place:
@@ -67,7 +67,7 @@ class Queue(Generic[T]):
         self._heaps: list[list[tuple[float, int, int, int, Place, T]]] = [[], []]
         self._length = 0
         self._virtual = [0.0, 0.0]
-        self._turns = TURNS  # departures since that of a call that met a 429, at least
+        self._turns = TURNS  # departures since the last one of a call that met a 429; enough at first
         self._ages, self._entries = count(), count(1)
 
     def __len__(self) -> int:
@@ -109,9 +109,12 @@ class Queue(Generic[T]):
         self._turns = 0 if place.order == BACK else self._turns + 1
 
     def pop(self, *, exhausted: bool) -> T:
-        """Take out the next call; raises IndexError if none waits. `exhausted`: the limit is."""
+        """Take out the next call; raises IndexError if none waits.
+
+        `exhausted`: the limit is, and this call finds out whether it is open again.
+        """
         first, back = self._heaps
-        # Neither a call that finds out whether the limit is open nor a refused one takes a turn of others.
+        # Neither such a call nor a refused one takes a turn of others: the virtual time stays.
         if exhausted and self._length:
             _, _, _, _, place, item = min(self._waiting(), key=lambda entry: (entry[3], -entry[1]))
         elif first and first[0][0] == -inf:  # a refused call

@@ -192,7 +192,7 @@ def _any_answer(body: bytes | bytearray, report: ReportUnreadable, scrubber: Scr
         return AnyAnswer(value)
     if not 200 <= envelope.status < 300:
         return f"the envelope says {envelope.status}"
-    message = scrubber.text((envelope.message or "ok")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
+    message = _shown(envelope.message or "ok", scrubber)
     is_phrase = message.strip(" .!").lower() == _PHRASES.get(envelope.status, "").lower()
     return AnyAnswer(envelope.data if is_bare else value, "ok" if is_phrase else message)
 
@@ -207,9 +207,9 @@ def _is_record(returns: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
-def _repaired_body(body: bytes | bytearray, report: ReportUnreadable) -> bytes:
-    """Return the body of an answer in UTF-8, with U+FFFD for what cannot be read."""
-    return json.dumps(repaired(decode_leniently(body), report)).encode()
+def _shown(message: str | None, scrubber: Scrubber) -> str:
+    """Return the message of an envelope as an error or a log shows it."""
+    return scrubber.text((message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
 
 
 def parse(
@@ -250,7 +250,7 @@ def parse(
             elif is_ok(envelope.message):
                 return envelope.data  # type: ignore[no-any-return]
             else:
-                message = scrubber.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
+                message = _shown(envelope.message, scrubber)
                 if isinstance(envelope.data, StatsAnswer):
                     # `to_statistics` says that this is wrong.
                     envelope.data.message = message
@@ -333,7 +333,7 @@ def _error(
         except msgspec.ValidationError:
             raise
         except (msgspec.DecodeError, UnicodeDecodeError):
-            envelope = _any_decoder.decode(_repaired_body(body, lambda text: None))
+            envelope = _any_decoder.decode(json.dumps(repaired(decode_leniently(body), lambda text: None)))
     accepted = _is_success(call, status)
     effective = envelope.status if envelope is not None and accepted else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
@@ -359,7 +359,7 @@ def _error(
             repeatable=effective >= 400 or (accepted and effective < 300),
         )
     if envelope is not None:
-        message = scrub.text((envelope.message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
+        message = _shown(envelope.message, scrub)
     else:
         message = web_page or scrub.text(excerpt.decode(errors="replace"))
     return _kind(call, effective, message, from_service=from_service)(

@@ -224,11 +224,6 @@ def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -
     return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
 
 
-def offsets_of(first: date, last: date, zone: tzinfo) -> list[timedelta]:
-    """Return the UTC offsets that a zone has from the first to the last day."""
-    return list(dict.fromkeys(window.offset for window in windows(first, last, zone)))
-
-
 def whole_period(
     zone: tzinfo, start: Bound, end: Bound, label: str, *params: tuple[str, str]
 ) -> Sequence[TimeSlice]:

@@ -1,24 +1,17 @@
 """Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from .._core.batches import Key, Selector
-from .._core.call import Call
-from .._core.checks import Progress, check_callback
-from .._core.queries import Plan, Query, StatsRequest, check_query
-from .._errors import InvalidRequestError, SlashtagError
+from .._core.queries import Plan, StatsRequest, empty_sum
+from .._errors import SlashtagError
 from .._fanout import Source, WorkerPool
-from .._sending.health import RunHealth, is_refusal
+from .._sending.health import is_refusal
 from .._summed_statistics import Statistics
-from .failures import Failure, OnError
+from .run_state import RunState
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
-log = logging.getLogger("slashtag")
 
 
 class _Half(NamedTuple):
@@ -40,7 +33,7 @@ async def collect(
     Of a batch that is refused halves are sent, to find the slashtag at fault. Before the service has accepted
     anything, one batch at a time is taken apart, for which all others wait: it may refuse everything.
     """
-    running_sum, health = plan.query._running_sum(plan.span), state.health
+    running_sum, health = empty_sum(plan.query, plan.span), state.health
 
     async def send(request: StatsRequest) -> SlashtagError | None:
         try:
@@ -102,61 +95,3 @@ async def collect(
         await WorkerPool(source, work, workers).run()
     running_sum.add_missing(state.missing)
     return running_sum.result()
-
-
-class RunState:
-    """Progress and failures of one run; calls `progress` after each step, and `on_error`, if given.
-
-    Its `health` says what follows from a failure: parts instead, the next, or the end.
-    """
-
-    def __init__(self, query: Query[Any], progress: Progress | None, on_error: OnError | None) -> None:
-        #: The number of steps, None while it is unknown.
-        self.total: int | None = None
-        #: Requests whose answers are missing in the result.
-        self.missing = 0
-        self._done = 0
-        check_query(query)
-        check_callback("progress", progress)
-        check_callback("on_error", on_error)
-        self._progress, self._on_error = progress, on_error
-        self.health = RunHealth(reports_failures=on_error is not None)
-        self._has_look_alikes = False
-
-    def done(self) -> None:
-        """Count one step as done."""
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self.total)
-
-    def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:
-        """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
-        self.health.failed_for_good(error)
-        if self._on_error is None or error.is_fatal:
-            raise error
-        self.missing += 1
-        self._on_error(Failure(call.label, error, call.keys, call.tag, plan))
-
-    def report_look_alike(self, slashtag: str) -> None:
-        """Log a slashtag that looks like one in another batch; the first as a warning, of many."""
-        level = logging.DEBUG if self._has_look_alikes else logging.WARNING
-        self._has_look_alikes = True
-        text = (
-            "%r and another slashtag differ in case or accents only, and are in two requests: a service that"
-        )
-        log.log(level, f"{text} takes them for one counts their clicks twice", slashtag)
-
-    def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
-        """Report a slashtag that cannot be requested.
-
-        Without `on_error` the error is raised for a str. For a link of the account, which the caller cannot
-        correct, a warning is logged and the others continue.
-        """
-        self.missing += 1
-        if self._on_error is None:
-            if isinstance(key, str):
-                raise error
-            log.warning("a link is missing from the statistics: %s", error)
-            return
-        selector = Selector(keys=(key if isinstance(key, str) else key.slashtag or "",))
-        self._on_error(Failure(str(selector), error, selector.keys))

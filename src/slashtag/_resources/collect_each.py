@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import FEW_KEYS, Selector, singles, without
+from .._core.batches import FEW_KEYS, Selector, without
 from .._core.contradictions import RangeAnswer
 from .._core.freshness import ANOTHER_CONNECTION
 from .._core.look_alikes import look_alikes
@@ -24,12 +24,12 @@ from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search
 from .._core.windows import RangeEnd, TimeSlice, Window, midnight
 from .._errors import SlashtagError, UnexpectedResponseError
-from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
+from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool, each_of
 from .._files import in_thread
 from .._sending.health import is_refusal
 from .._summed_statistics import RangeStats, Statistics
-from .collect import RunState
-from .group import FIRST_GROUP, Group, Part, as_read, read_groups
+from .group import FIRST_GROUP, Group, Part, read_groups
+from .run_state import RunState
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
@@ -42,8 +42,6 @@ MOST_EXPECTED = 1.0
 DURATION = 10
 #: Minimum number of windows for which all-time statistics are requested first.
 FILTERED_FROM = 3
-#: Results taken over between two turns of the event loop.
-PAUSE = 50
 #: Requests of a round that are sent first where none succeeds.
 FEW_AT_FIRST = 16
 #: Batches that are searched together, and the most of them times windows, which bounds the memory.
@@ -79,13 +77,13 @@ class EachRun(Generic[R]):
         state: RunState,
         *,
         zone: tzinfo | None,
-        now: datetime,
         range_end: RangeEnd,
         inferred: bool,
         ordered: bool,
         workers: int,
     ) -> None:
         self._fetcher, self._plan, self._state = fetcher, plan, state
+        now = datetime.now(UTC)
         self._workers, self._ordered, self._now = workers, ordered, now.timestamp()
         has_tags = any(selector.tag is not None for selector in plan._selectors)
         self._infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
@@ -106,7 +104,7 @@ class EachRun(Generic[R]):
     def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
         """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
         first = FIRST_GROUP if self._is_growing else self._size
-        batches = as_read(self._plan._selectors) if batches is None else batches
+        batches = each_of(self._plan._selectors) if batches is None else batches
         groups = read_groups(batches, self._size, first)
         return Results(tasks, WorkerPool(groups, self._collect, GROUPS_AT_ONCE), self._results)
 
@@ -199,7 +197,8 @@ class EachRun(Generic[R]):
             if windows[name] == len(time_slices):
                 await group.deliver([name])
 
-        items = ((each, one) for one in singles(group.selectors) for each in time_slices)
+        singles = (one for selector in group.selectors for one in selector.singles())
+        items = ((each, one) for one in singles for each in time_slices)
         try:
             await self._ask_alone(group, items, deliver)
         except NoAnswersError as failed:
@@ -267,8 +266,7 @@ class EachRun(Generic[R]):
             question.answer = counts_of(stats, window)
             answered.update(question.keys)
             if is_first:
-                known = FIRST_SHARE * len(question.keys)
-                group.advance(time_slice, group.open[time_slice] - known)
+                group.advance(time_slice, group.open[time_slice] - FIRST_SHARE * len(question.keys))
 
         async def note(slashtag: str) -> None:
             known_alone.add(slashtag)
@@ -279,9 +277,8 @@ class EachRun(Generic[R]):
 
         # A whole batch shows whether its all-time statistics are right.
         few = 0 if group.all_time_counts else FEW_KEYS
-        search = await self._in_thread(
-            lambda: Search([look_alikes(each.keys) for each in selectors], few=few)
-        )
+        batches = (look_alikes(each.keys) for each in selectors)
+        search = await self._in_thread(partial(Search, batches, few=few))
         rounds, is_first, clock = search.rounds(), True, asyncio.get_running_loop().time
         try:
             while round_ := await self._in_thread(partial(next, rounds, ())):
@@ -312,15 +309,12 @@ class EachRun(Generic[R]):
             if not health.is_not_additive:
                 health.is_not_additive.note()
                 self._fetcher.metrics.inconsistent += 1
-                log.warning(
-                    "statistics of several slashtags do not add up; they are requested alone for some minutes"
-                )
+                log.warning("sums of slashtags do not add up; each is requested alone for some minutes")
             return
         await ask_alone()
-        for n, (key, found) in enumerate(search.results.items()):
+        for key, found in search.results.items():
             group.add(key, stats_of(found, window))
-            if n % PAUSE == 0:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
         group.advance(time_slice, 0)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -342,13 +336,10 @@ class EachRun(Generic[R]):
         begin = max(today, window.start)
         share = DURATION * seconds / max(1.0, self._now - begin.timestamp())
         expected = {each: share * clicks_since(begin.date(), each.answer or {}) for each in questions}
-        busy: list[Cell] = []
-        left = sum(expected.values())
-        for question in sorted(questions, key=lambda each: -expected[each]):
-            if left <= MOST_EXPECTED:
-                break
-            busy += question.cells
-            left -= expected[question]
+        busy, clicks = list[Cell](), 0.0
+        for question in sorted(questions, key=lambda each: expected[each]):
+            clicks += expected[question]
+            busy += question.cells if clicks > MOST_EXPECTED else ()
         return busy
 
     def _compare(self, group: Group[R], selector: Selector, stats: Statistics, window: Window | None) -> None:
@@ -375,9 +366,8 @@ def counts_of(stats: RangeStats, window: Window) -> Answer:
 def clicks_since(day: date, counts: Answer) -> int:
     """Return the clicks from a day on, all of them if there are no days."""
     days = [(label, count) for (name, label), count in counts.items() if name == "clicks"]
-    if not days:
-        return max(0, counts.get(TOTAL, 0))
-    return sum(count for label, count in days if isinstance(label, date) and label >= day)
+    since = sum(count for label, count in days if isinstance(label, date) and label >= day)
+    return since if days else max(0, counts.get(TOTAL, 0))
 
 
 def stats_of(counts: Answer, window: Window) -> RangeStats:

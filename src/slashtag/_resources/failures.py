@@ -1,45 +1,17 @@
-"""Failures that are reported, and the requests that make a result whole afterwards."""
+"""Which failures are of which result, and the requests that make it whole."""
 
-from __future__ import annotations
+from collections.abc import Collection, Iterable
+from typing import Any, TypeVar
 
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-from msgspec import Struct
 from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
 from .._core.queries import Plan
-from .._errors import InvalidRequestError, SlashtagError
+from .._errors import InvalidRequestError
 from .._summed_statistics import Statistics
+from .run_state import Failure
 
 R = TypeVar("R", bound=Statistics)
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    #: The result that lacks something; of any kind where a Failure is named without it.
-    Of_co = TypeVarWithDefault("Of_co", covariant=True, bound=Statistics, default=Any)
-else:
-    Of_co = TypeVar("Of_co", covariant=True)
-
-
-class Failure(Struct, Generic[Of_co], frozen=True):
-    """Argument of `on_error`: a request that failed for good, its error, and the plan of what is missing.
-
-    `keys` or `tag` are those of the request, `label` names them and its days; `error` has its path. `plan`
-    has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
-    `collect_each`, of a whole batch if nothing was answered. `session.stats.retry` runs the plans of the
-    failures of a result; None: the service cannot be asked, as for a slashtag with a comma.
-    """
-
-    label: str
-    error: SlashtagError
-    keys: tuple[str, ...] = ()
-    tag: str | None = None
-    plan: Plan[Of_co] | None = None
-
-
-OnError = Callable[[Failure[Of_co]], object]
 
 
 def plans_of(failures: Iterable[Failure[R]]) -> list[Plan[R]]:

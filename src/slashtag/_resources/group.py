@@ -7,11 +7,11 @@ from typing import Any, Generic, TypeVar
 
 from .._core.batches import Selector
 from .._core.month_filter import Counts
-from .._core.queries import Plan
+from .._core.queries import Plan, empty_sum
 from .._core.windows import TimeSlice
 from .._errors import SlashtagError
 from .._summed_statistics import RunningSum, Statistics
-from .collect import RunState
+from .run_state import RunState
 
 R = TypeVar("R", bound=Statistics)
 
@@ -74,7 +74,7 @@ class Group(Generic[R]):
     def add(self, name: str, stats: Statistics) -> None:
         """Add what a slashtag or tag has in a time slice."""
         if name not in self._sums:
-            self._sums[name] = self._plan.query._running_sum(self._plan.span)
+            self._sums[name] = empty_sum(self._plan.query, self._plan.span)
         self._sums[name].add(stats)
 
     def advance(self, time_slice: TimeSlice, open_: float) -> None:
@@ -105,7 +105,7 @@ class Group(Generic[R]):
         async with self._delivery:
             for name in list(self._left):
                 if name in self._ready:
-                    total = self._sums.get(name) or self._plan.query._running_sum(self._plan.span)
+                    total = self._sums.get(name) or empty_sum(self._plan.query, self._plan.span)
                     await self._results.put((name, total.result()))
                     self._sums.pop(name, None)
                 elif name not in self.failed:
@@ -119,12 +119,6 @@ class Group(Generic[R]):
         self._tell(len(self.names))
         await self.deliver(self.names)
         self.is_delivered.set()
-
-
-async def as_read(selectors: Iterable[Selector]) -> AsyncGenerator[Selector]:
-    """Yield batches as if they were read."""
-    for selector in selectors:
-        yield selector
 
 
 async def read_groups(

@@ -20,22 +20,9 @@ no link has a slashtag any more          `dlt/_audit.py`            once; unprov
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from .._core.batches import Batcher, Selector, select
-from .._core.freshness import PAST_CACHES
-from .._core.queries import Query
-from .._errors import SlashtagError
-from .._records import ShortUrl
-from .._summed_statistics import Statistics
-from .stats import Stats
-
-R = TypeVar("R", bound=Statistics)
 T = TypeVar("T")
 log = logging.getLogger("slashtag")
 
@@ -58,48 +45,3 @@ async def ask_until_sure(
         log.info("%s: asked once more: %s", what, doubt)
         answers.append(await ask(True))
     return answers
-
-
-class UncachedStatistics(Struct, frozen=True):
-    """Statistics to hold against what is known: requested past caches, batch by batch, and in no journal.
-
-    An answer that was made before `not_before` (epoch seconds, by the service's clock) is an error.
-    """
-
-    stats: Stats
-    not_before: float = 0.0
-
-    @property
-    def counts_batches(self) -> bool:
-        """Whether the service counts all slashtags of a batch, as far as answers of the last minutes show."""
-        return not self.stats._sender.health.is_not_additive
-
-    @property
-    def workers(self) -> int:
-        """The number of requests of the session that are made at once."""
-        return self.stats._workers
-
-    def batches(self, keys: Iterable[str | ShortUrl]) -> list[Selector]:
-        """Return slashtags in batches, without those that cannot be requested."""
-
-        def leave_out(key: object, error: SlashtagError) -> None:
-            log.debug("%r is left out: %s", key, error)
-
-        batcher = Batcher(self.stats._max_keys_bytes, leave_out)
-        return list(select(list(keys), None, None, batcher))
-
-    async def ask(self, query: Query[R], selector: Selector, zone: tzinfo, *, again: bool = False) -> R:
-        """Return the statistics of one batch or tag, or a second answer; raises what requests raise."""
-        stats = self.stats
-        fetcher = stats._fetcher()
-        running_sum = query._running_sum(query.span(zone))
-        for time_slice in query._time_slices(zone, datetime.now(UTC), stats._range_end):
-            call = replace(
-                query._call(selector, time_slice),
-                freshness=PAST_CACHES,
-                replayable=False,
-                period_end=self.not_before,
-            )
-            call = call.again() if again else call
-            running_sum.add(await fetcher.fetch(call, time_slice.window, is_result=False))
-        return running_sum.result()

@@ -1,15 +1,15 @@
 """Click statistics: public methods for `collect` and `collect_each`."""
 
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from copy import copy
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
-from .._core.batches import Batcher, Key, Keys, Tags, in_fixed_order, select
+from .._core.batches import Batcher, Key, Keys, Selector, Tags, in_fixed_order, select
 from .._core.checks import Progress, check_int
 from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
@@ -18,9 +18,10 @@ from .._fanout import Results, Tasks, WorkerPool
 from .._sending.sender import Sender
 from .._summed_statistics import RunningSum, Statistics
 from .batch_reading import by_activity, read_batches, read_requests
-from .collect import RunState, collect
+from .collect import collect
 from .collect_each import EachRun
-from .failures import Failure, OnError, check_kind, check_missing, joined, plans_of
+from .failures import check_kind, check_missing, joined, plans_of
+from .run_state import Failure, OnError, RunState
 from .stats_fetcher import StatsFetcher
 from .top import rank
 
@@ -193,20 +194,31 @@ class Stats:
         await WorkerPool(plans, work, self._workers).run()
         return running_sum.result()
 
-    def _run_each(self, plan: Plan[R], state: RunState) -> Results[tuple[str, R]]:
-        """Iterate over the results of a plan by slashtag or tag, as they complete; no months are skipped."""
+    def _run_each(
+        self,
+        plan: Plan[R],
+        state: RunState,
+        batches: AsyncGenerator[Selector] | None = None,
+        *,
+        zone: tzinfo | None = None,
+        inferred: bool = True,
+        ordered: bool = False,
+    ) -> Results[tuple[str, R]]:
+        """Iterate over the results of a plan, or of `batches`, as they complete.
+
+        Without the `zone` of the plan no months are skipped.
+        """
         run = EachRun(
             self._fetcher(),
             plan,
             state,
-            zone=None,
-            now=datetime.now(UTC),
+            zone=zone,
             range_end=self._range_end,
-            inferred=True,
-            ordered=False,
+            inferred=inferred,
+            ordered=ordered,
             workers=self._workers,
         )
-        return run.start(None, self._tasks)
+        return run.start(batches, self._tasks)
 
     async def collect(
         self,
@@ -322,7 +334,6 @@ class Stats:
         inferred: bool,
         earlier_hits: Mapping[str, int | None] | None,
     ) -> Results[tuple[str, R]]:
-        now = datetime.now(UTC)
         sorts = ordered == "hits" or (inferred and not ordered)
         sort = partial(by_activity, earlier_hits=earlier_hits) if sorts else None
         if sort and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
@@ -330,23 +341,14 @@ class Stats:
         batcher = self._batcher(state, by_activity=sorts)
         in_order = ordered is True
         selectors = select(keys, tag, tags, batcher, in_order=in_order)
-        plan = make_plan(query, selectors, timezone, now, self._range_end)
-        run = EachRun(
-            self._fetcher(),
-            plan,
-            state,
-            zone=parse_zone(timezone),
-            now=now,
-            range_end=self._range_end,
-            inferred=inferred,
-            ordered=bool(ordered),
-            workers=self._workers,
-        )
-        if not isinstance(keys, AsyncIterable):
-            state.total = sum(len(selector.keys) or 1 for selector in plan._selectors)
-            return run.start(None, self._tasks)
-        batches = read_batches(aiter(keys), batcher, sort=sort, in_order=in_order)
-        return run.start(batches, self._tasks)
+        plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
+        batches: AsyncGenerator[Selector] | None = None
+        if isinstance(keys, AsyncIterable):
+            batches = read_batches(aiter(keys), batcher, sort=sort, in_order=in_order)
+        else:
+            state.total = sum(len(selector.names) for selector in plan._selectors)
+        zone = parse_zone(timezone)
+        return self._run_each(plan, state, batches, zone=zone, inferred=inferred, ordered=bool(ordered))
 
     async def top(self, query: Query[R], n: int = 20, *, keys: Keys, timezone: Zone = None) -> dict[str, R]:
         """Return the `n` slashtags with most clicks and their statistics, the most first.

@@ -15,7 +15,7 @@ from functools import partial
 from heapq import nlargest
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from .._core.batches import Key, Keys, check_slashtag, halves, in_batches
+from .._core.batches import Key, Keys, check_iterable, check_slashtag, halves, in_batches
 from .._core.queries import DateRange, Query, Year
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
@@ -133,8 +133,7 @@ async def rank(
 async def _by_slashtag(keys: Keys) -> dict[str, list[Key]]:
     """Return the links of each slashtag, or it itself, those with most hits first."""
     found: dict[str, list[Key]] = {}
-    if isinstance(keys, str | bytes):
-        raise TypeError("pass keys=[...], not a single slashtag")
+    check_iterable("keys", keys)
     for key in [key async for key in keys] if isinstance(keys, AsyncIterable) else keys:
         try:
             found.setdefault(check_slashtag(key), []).append(key)

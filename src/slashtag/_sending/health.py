@@ -13,7 +13,7 @@ In one run of `collect`, say (`RunHealth`)
 a batch is refused                                 its halves are sent, up to MOST_REFUSED_IN_ROW in a row
 a batch fails otherwise, and failures are told     its halves are sent, up to MOST_FAILED_IN_ROW in a row
 all are refused, none was accepted yet             one batch is split at a time; MOST_REFUSED_AT_FIRST end it
-slashtags fail that are requested alone            the others are sent, up to MOST_FAILED_ALONE in a row
+slashtags fail that are requested alone            the others are sent, up to MOST_SINGLES_FAILED in a row
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MOST_REFUSED_IN_ROW, MOST_FAILED_IN_ROW = 48, 2
 #: of 100 slashtags is taken apart into, as all of these may be wrong.
 MOST_REFUSED_AT_FIRST = 12
 #: Failures without a success after which slashtags are no longer requested one by one.
-MOST_FAILED_ALONE = 40
+MOST_SINGLES_FAILED = 40
 
 log = logging.getLogger("slashtag")
 
@@ -219,7 +219,7 @@ class RunHealth:
         #: Failures so far, and at the last success; those of requests decided upon together count as one.
         self.failures = self._failures_at_success = 0
         #: Failures since the last success, but for refusals of a service that answers others; and refusals.
-        self._failed_alone = self._refused_in_row = 0
+        self._singles_failed = self._refused_in_row = 0
         self.has_succeeded = False
         #: Held while a batch is taken apart before a request was accepted.
         self.taking_apart = asyncio.Lock()
@@ -229,7 +229,7 @@ class RunHealth:
 
     def succeeded(self) -> None:
         """Record that a request succeeded."""
-        self._failed_alone = self._refused_in_row = 0
+        self._singles_failed = self._refused_in_row = 0
         self._failures_at_success = self.failures
         self.has_succeeded = True
 
@@ -282,5 +282,5 @@ class RunHealth:
     def may_go_on(self, error: SlashtagError) -> bool:
         """Return whether to request more slashtags or tags one by one after one has failed."""
         # Of a service that answers others, each slashtag refused may be at fault.
-        self._failed_alone += not (is_refusal(error) and self.has_succeeded)
-        return self._failed_alone <= MOST_FAILED_ALONE
+        self._singles_failed += not (is_refusal(error) and self.has_succeeded)
+        return self._singles_failed <= MOST_SINGLES_FAILED

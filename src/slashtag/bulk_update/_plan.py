@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import astuple, replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Progress, ShortUrl, UnexpectedResponseError
-from .._internal import find_problems, list_on_request
+from .._internal import find_problems
 from ..export import names_of_tags
 from ._changes import ChangeRow, LinkIndex, Problem, Sheet, host_of
 from ._outcome_file import UNANSWERED, OutcomeFile, RowOutcome
@@ -98,7 +98,7 @@ async def _links(session: AsyncSession, progress: Progress | None, *, is_guarded
     if not is_guarded:
         return await session.urls.list(progress=progress, anew=True).to_list()
     try:
-        return await list_on_request(session, progress).to_list()
+        return await session._list_on_request(progress).to_list()
     except UnexpectedResponseError as error:
         if error.status == 200 and not error.repeatable:
             error.add_note(

@@ -3,8 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from operator import attrgetter
@@ -14,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, ShortUrl
-from .._internal import check_callback, check_local_path, in_thread
+from .._internal import Stream, Tasks, check_callback, check_local_path, in_thread
 from ..export import URLS
 from ..tables import Table, open_table
 from ._changes import (
@@ -76,7 +75,7 @@ class Preview(Struct, frozen=True, kw_only=True):
         return Counter(each.member for each in self.differences if each.member)
 
 
-class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpdate"]):
+class BulkUpdate(Stream[RowOutcome]):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: Changes, or a file with some of COLUMNS, one of them `slashtag` or `id`: CSV with commas,
@@ -117,6 +116,7 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         confirm: Confirm | bool = False,
         progress: Progress | None = None,
     ) -> None:
+        super().__init__(Tasks())
         if not isinstance(confirm, bool):
             check_callback("confirm", confirm)
         self._session = session
@@ -146,9 +146,8 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
         #: The number of changes that were done of each member, such as destination.
         self.kinds: Counter[str] = Counter()
         self._results = self._run()
-        #: The next outcome, which a cancelled `anext` leaves to the one after it.
-        self._next: asyncio.Task[RowOutcome | None] | None = None
-        self._awaited = False
+        #: What gives the next outcome, which a cancelled `anext` leaves to the one after it.
+        self._pending: asyncio.Task[RowOutcome | None] | None = None
 
     @property
     def summary(self) -> BulkSummary:
@@ -265,34 +264,23 @@ class BulkUpdate(AsyncIterator[RowOutcome], AbstractAsyncContextManager["BulkUpd
             self.kinds.update(each.member for each in row.differences)
         return outcome
 
-    async def __anext__(self) -> RowOutcome:
-        if self._awaited:
-            raise RuntimeError("another task is already waiting for the next outcome")
-        if self._next is None:
-            self._next = asyncio.ensure_future(anext(self._results, None))
-        self._awaited = True
-        try:
-            # Not awaited directly: a cancelled caller may continue, so the update goes on.
-            await asyncio.wait((self._next,))
-        finally:
-            self._awaited = False
-        task, self._next = self._next, None
-        if (outcome := task.result()) is None:
+    async def _next(self) -> RowOutcome:
+        if self._pending is None:
+            self._pending = self._tasks.spawn(self._advance())
+        # Not awaited directly: a cancelled caller may continue, so the update goes on.
+        await asyncio.wait((self._pending,))
+        task, self._pending = self._pending, None
+        if (outcome := self._outcome(task)) is None:
             raise StopAsyncIteration
         return outcome
 
+    async def _advance(self) -> RowOutcome | None:
+        return await anext(self._results, None)
+
     async def aclose(self) -> None:
         """Cancel what is under way and close the file of outcomes; safe to repeat."""
-        if self._next is not None:
-            task, self._next = self._next, None
-            task.cancel()
-            await asyncio.wait((task,))
-            if not task.cancelled():
-                task.exception()
+        await super().aclose()
         await self._results.aclose()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _read_changes(path: str | os.PathLike[str], *, is_confirmed: bool) -> Sheet | list[ChangeRow]:

@@ -37,7 +37,7 @@ from .. import (
     UnknownTagError,
     __version__,
 )
-from .._internal import MOST_BEHIND, Login, check_local_path, many, set_aside_journal
+from .._internal import MOST_BEHIND, Login, check_local_path, many
 from ..tables import AtomicFile
 from .other_words import advice
 from .service import SessionOptions, find_credentials
@@ -109,7 +109,7 @@ class Run:
             **options,
         )
         session._with_learned_rate()
-        set_aside_journal(session)
+        session._set_aside_journal()
         self.follow(lambda: session.metrics)
         return session
 

@@ -6,7 +6,7 @@ import secrets
 from typing import Any
 
 from .. import AsyncSession, ConfigurationError, ShortUrl
-from ._records import held_record
+from ._records import record_of
 
 log = logging.getLogger("slashtag")
 
@@ -33,8 +33,8 @@ def bind(state: dict[str, Any], session: AsyncSession) -> str | None:
     # A destination of a version without keys is bound by its next load.
     if hmac.compare_digest(account.setdefault("key", key), key):
         return None
-    held = held_record(state)
-    if held is None or held.base_url != session.base_url:
+    last_load = record_of(state)
+    if last_load is None or last_load.base_url != session.base_url:
         raise _other_account(session.base_url)
     return key
 
@@ -44,8 +44,8 @@ def confirm_account(state: dict[str, Any], key: str, listed: list[ShortUrl], bas
 
     Raises ConfigurationError if less than nine tenths of them are there.
     """
-    held = held_record(state)
-    before = held.series if held else {}
+    last_load = record_of(state)
+    before = last_load.series if last_load else {}
     ids: dict[str | None, set[int]] = {}
     for link in listed:
         ids.setdefault(link.slashtag, set()).add(link.id)

@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -33,7 +32,7 @@ from ._compare import Comparison, Difference, Unproved, counted_days
 from ._held import Held, held_at, held_in
 from ._pipeline import _file_locked, _loads_at_destination, _place_of, load, name_of
 from ._portal import in_own_thread, wait_for
-from ._records import Monitor, Reload, Series, TableRecord, held_record
+from ._records import Monitor, Reload, Series, TableRecord, record_of
 from ._source import slashtag_source
 
 T = TypeVar("T")
@@ -200,7 +199,7 @@ def _state_of(pipeline: dlt.Pipeline) -> tuple[dict[str, Any], TableRecord]:
     Raises ExportError if there is no load, ConfigurationError for one of another version.
     """
     for state in pipeline.state.get("sources", {}).values():
-        if (record := held_record(state)) is not None:
+        if (record := record_of(state)) is not None:
             return deepcopy(dict(state)), record
     raise ExportError("the destination holds no finished load of clicks: run `slashtag sync` first")
 
@@ -248,7 +247,7 @@ class _Run:
         self._links = await Links.read(session, keys=session.urls.list(anew=True, prefetch=ahead))
         listed = self._links.by_slashtag
         if self.confirm is not None:
-            self.confirm([*chain(*listed.values(), self._links.uncountable)])
+            self.confirm(self._links.all)
         result = Audit(first=first, last=last, timezone=subject.timezone, links=len(listed))
         if first > last:
             return result
@@ -382,7 +381,7 @@ def _load_again(
     Returns the number of requests.
     """
     days = counted_days(differences)
-    by_dimension = held_record(state, "clicks_by_dimension")
+    by_dimension = record_of(state, "clicks_by_dimension")
     of_load = Monitor(monitor.progress, monitor.on_error)
     source = slashtag_source(
         **login,
@@ -390,7 +389,7 @@ def _load_again(
         since=record.since,
         timezone=record.timezone,
         dimensions=() if by_dimension is None else by_dimension.dimensions,
-        by_tag=held_record(state, "clicks_by_tag") is not None,
+        by_tag=record_of(state, "clicks_by_tag") is not None,
         reload=Reload(days=days, tag_ids=tags_of(days), only=True),
         monitor=of_load,
     )

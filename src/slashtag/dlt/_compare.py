@@ -33,7 +33,7 @@ from .._internal import (
     is_refusal,
     last_day,
     many,
-    offsets_of,
+    windows,
 )
 from ._held import NO_DAY, NO_MONTH, Day, Held, Month, Span, months_between
 
@@ -120,7 +120,7 @@ class Comparison:
         #: The month of the last load, if some of its days were over, and its days up to the last load.
         self._present: tuple[Span, Span] | None = None
         for start, end in self._spans:
-            first, *others = offsets_of(start, last_day(end), zone)
+            first, *others = dict.fromkeys(each.offset for each in windows(start, last_day(end), zone))
             if others or start.day != 1:
                 continue
             if end == last_day(end):

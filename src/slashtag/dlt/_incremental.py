@@ -36,7 +36,7 @@ from .._internal import (
     last_day,
 )
 from ..tables import Column, Table, arrow_table
-from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord, read_record
+from ._records import Listed, Monitor, ReadListed, ReadReload, Series, TableRecord, checked_record
 
 #: At most so many new or changed series are requested one by one: to ask for them together, and to check what
 #: is inferred from the answers, takes about as many requests.
@@ -85,18 +85,18 @@ class ClicksLoad:
     ) -> AsyncGenerator[Any, None]:
         """Yield Arrow tables of the rows that are new or different; the state is updated at the end."""
         self._zone = parse_zone(self.timezone)
-        self._held = read_record(self.state, self.name, self.timezone, session.base_url)
+        self._last_load = checked_record(self.state, self.name, self.timezone, session.base_url)
         self._reload = await read_reload(session)
         if self._reload.only:
-            if self._held is not None:
-                self._begin_reload(self._held, await read(session) if self.key[0] == "tag" else None)
+            if self._last_load is not None:
+                self._begin_reload(self._last_load, await read(session) if self.key[0] == "tag" else None)
                 async with aclosing(self._earlier(session)) as parts:
                     async for table in self._in_tables(parts):
                         yield table
             return
         listed = await read(session)
         self._begin(listed)
-        if self._held is None:
+        if self._last_load is None:
             # Creates the table, also if there are no links or tags.
             yield self._table([])
         if self.since > self._today:
@@ -144,39 +144,39 @@ class ClicksLoad:
         self._before: dict[str, Series] = {}
         self._after: dict[str, Series] = {}
         self._doubtful = set[str]()
-        held = self._held
+        last_load = self._last_load
         #: What may have rows at the destination, None: anything.
         self._may_have: set[str] | None = set()
-        if held is not None:
-            self._may_have = None if held.earlier is None else {*held.earlier, *held.series}
+        if last_load is not None:
+            self._may_have = None if last_load.earlier is None else {*last_load.earlier, *last_load.series}
         # Earlier days are missing, or days were over by a clock that was ahead, or dimensions are missing.
-        if held is None or held.since > self.since or held.through > self._today + DAY:
+        if last_load is None or last_load.since > self.since or last_load.through > self._today + DAY:
             return
-        if self.zeros and not held.zeros:
+        if self.zeros and not last_load.zeros:
             return
-        if not set(self.dimensions) <= set(held.dimensions):
+        if not set(self.dimensions) <= set(last_load.dimensions):
             return
-        self.since = held.since
-        first = min(held.through, self._today) - self.lookback * DAY
+        self.since = last_load.since
+        first = min(last_load.through, self._today) - self.lookback * DAY
         self._first = max(self.since, self._unit(first))
         self._before = {
-            key: held.series[key]
+            key: last_load.series[key]
             for key, series in self._series.items()
-            if key in held.series and held.series[key].ids == series.ids
+            if key in last_load.series and last_load.series[key].ids == series.ids
         }
 
-    def _begin_reload(self, held: TableRecord, listed: Listed | None) -> None:
+    def _begin_reload(self, last_load: TableRecord, listed: Listed | None) -> None:
         """Prepare to load some days only, of those that were over at the last load."""
-        self._series = held.series if listed is None else listed.series
+        self._series = last_load.series if listed is None else listed.series
         self._before, self._after = dict.fromkeys(self._series, Series(())), dict(self._series)
         if listed is None:
             # Rows of a slashtag that was renamed since have another name.
             self._before |= dict.fromkeys(self._reload.days, Series(()))
-        self.since, self.through = held.since, held.through
-        self._today = self._first = held.through
+        self.since, self.through = last_load.since, last_load.through
+        self._today = self._first = last_load.through
         if self.dimensions:
             self._first += DAY
-        self._doubtful, self._held = set[str](), None  # nothing is known of what is loaded
+        self._doubtful, self._last_load = set[str](), None  # nothing is known of what is loaded
 
     def _table(self, rows: list[tuple[Any, ...]]) -> Any:
         columns = [Column(name, _KINDS.get(name, "text")) for name in (*self.key, "clicks")]
@@ -373,11 +373,11 @@ class ClicksLoad:
 
     def _known(self, key: str) -> dict[date, tuple[int, bool]]:
         """Return the clicks that the destination holds of the last days or months, and if they were over."""
-        if self._held is None or key not in self._before:
+        if self._last_load is None or key not in self._before:
             return {}
-        held, counts = self._held, self._before[key].clicks
-        units = dict.fromkeys(map(self._unit, days(held.recorded, held.through)))
-        return {unit: (counts.get(unit, 0), unit < held.through) for unit in units}
+        last_load, counts = self._last_load, self._before[key].clicks
+        units = dict.fromkeys(map(self._unit, days(last_load.recorded, last_load.through)))
+        return {unit: (counts.get(unit, 0), unit < last_load.through) for unit in units}
 
     def _days(self, key: str, clicks: Mapping[date, int]) -> Rows:
         """Return the rows of the days that are missing or different at the destination."""
@@ -397,8 +397,8 @@ class ClicksLoad:
         """Return whether the destination may have clicks of a day, which a row without has to replace."""
         if day in known:
             return known[day][0] > 0
-        if self._held is not None and key in self._before:
-            return day <= self._held.through
+        if self._last_load is not None and key in self._before:
+            return day <= self._last_load.through
         return self._may_have is None or key in self._may_have
 
     def _labels(self, key: str, stats: RangeStats) -> Rows:

@@ -80,12 +80,12 @@ ReadReload = Callable[[AsyncSession], Awaitable[Reload]]
 
 
 class TableRecord(Struct, frozen=True):
-    """What the destination holds of a table, as JSON in dlt's state.
+    """What a load has recorded of a table, as JSON in dlt's state.
 
-    That is the days from `since` to `through`, which was not over, of each slashtag or tag in `series`; these
-    have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left out, so
-    that the next load requests all its days again. `zeros` says whether days without clicks have rows;
-    `earlier` are the slashtags or tags without a series that may have some, None where that is unknown.
+    Loaded are the days from `since` to `through`, which was not over, of each slashtag or tag in `series`;
+    these have their clicks from `recorded` on. One that failed, or whose answer contradicts itself, is left
+    out, so that the next load requests all its days again. `zeros` says whether days without clicks have
+    rows; `earlier` are the slashtags or tags without a series that may have some, None where that is unknown.
     """
 
     timezone: str
@@ -99,16 +99,16 @@ class TableRecord(Struct, frozen=True):
     earlier: tuple[str, ...] | None = None
 
 
-def held_record(state: Mapping[str, Any], name: str = "clicks_daily") -> TableRecord | None:
-    """Return what the last load saw of a table, None if there is none; `state` is that of all tables.
+def record_of(state: Mapping[str, Any], name: str = "clicks_daily") -> TableRecord | None:
+    """Return what the last load recorded of a table, None if there is none; `state` is that of all tables.
 
     Raises ConfigurationError for a record of another version.
     """
     return _decoded(state.get("resources", {}).get(name, {}), name)
 
 
-def read_record(state: Mapping[str, Any], name: str, timezone: str, base_url: str) -> TableRecord | None:
-    """Return what the destination holds of the table whose state this is, None if it is not there.
+def checked_record(state: Mapping[str, Any], name: str, timezone: str, base_url: str) -> TableRecord | None:
+    """Return what the last load recorded of the table whose state this is, None if it is not there.
 
     Raises ConfigurationError for a record of another version, time zone or service.
     """

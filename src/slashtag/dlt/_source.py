@@ -18,12 +18,13 @@ from .. import (
     DateRange,
     ExportError,
     InvalidRequestError,
+    RangeStats,
     ShortUrl,
     Tag,
     __version__,
     parse_zone,
 )
-from .._internal import ask_until_sure, remove_journal, set_aside_journal
+from .._internal import ask_until_sure, remove_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
@@ -32,14 +33,11 @@ from ._incremental import ClicksLoad
 from ._late import find_late
 from ._listings import with_latest
 from ._portal import in_own_thread, wait_for
-from ._records import Listed, Monitor, ReadListed, Reload, Series, held_record
+from ._records import Listed, Monitor, ReadListed, Reload, Series, record_of
 
 T = TypeVar("T")
 R = TypeVar("R", ShortUrl, Tag)
 log = logging.getLogger("slashtag")
-
-#: Dimensions of statistics of a range of days.
-DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 
 #: A load has no row twice: to look for such rows would take DuckDB as much memory as all rows at once.
 MERGE: Any = {"disposition": "merge", "strategy": "delete-insert", "deduplicated": True}
@@ -121,8 +119,8 @@ def slashtag_source(
     """
     first_day, _ = DateRange(since, since).bounds
     chosen = tuple(dimensions)
-    if unknown := [name for name in chosen if name not in DIMENSIONS]:
-        raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(DIMENSIONS)}")
+    if unknown := [name for name in chosen if name not in RangeStats.SUMS]:
+        raise InvalidRequestError(f"no dimension {unknown[0]!r}: there are {', '.join(RangeStats.SUMS)}")
     today = datetime.now(parse_zone(timezone)).date()  # a zone is refused before anything is sent
     if first_day > today:
         raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
@@ -183,7 +181,7 @@ def slashtag_source(
     yield clicks("clicks_daily", load_session.list_links, ("slashtag", "date"))
     yield clicks("clicks_by_tag", load_session.list_tags, ("tag", "date"), is_loaded=by_tag)
     key = ("slashtag", "month", "dimension", "label")
-    of = chosen or DIMENSIONS
+    of = chosen or RangeStats.SUMS
     yield clicks("clicks_by_dimension", load_session.list_links, key, of, is_loaded=bool(chosen))
 
     def loads() -> Iterator[Any]:
@@ -227,7 +225,7 @@ class LoadSession:
         if not self._users:
             with ExitStack() as stack:
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
-                set_aside_journal(session)
+                session._set_aside_journal()
                 self._state, self._pipeline = dlt.current.source_state(), dlt.current.pipeline()
                 self._new_key = bind(self._state, session)
                 self.monitor.metrics = session.metrics
@@ -269,12 +267,11 @@ class LoadSession:
                 text = "%d links are left out of the clicks: statistics cannot be requested for %r"
                 log.warning(text, len(links.uncountable), links.uncountable[0].slashtag)
                 self._uncountable = [str(link.slashtag) for link in links.uncountable]
-            rows = map(url_row, chain(*links.by_slashtag.values(), links.uncountable))
             series = {
                 key: Series(tuple(sorted(link.id for link in links.by_slashtag[key])), hits)
                 for key, hits in links.hits.most_common()
             }
-            self._links = Listed(arrow_table(URLS, rows), series, self._present(session))
+            self._links = Listed(arrow_table(URLS, map(url_row, links.all)), series, self._present(session))
         return self._links
 
     async def _with_latest(self, name: str, resource: Any, listed: list[R]) -> list[R]:
@@ -306,7 +303,7 @@ class LoadSession:
         """Return the days to load again: those that were given, and of late clicks, looked for once."""
         if self._reload is None:
             self._reload = given
-            record = held_record(self._state)
+            record = record_of(self._state)
             if record is not None and not given.only:
                 self._reload = await find_late(
                     given,

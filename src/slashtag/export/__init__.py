@@ -34,10 +34,10 @@ from ._exports import dimensions_table as dimensions_table
 from ._exports import export_clicks as export_clicks
 from ._exports import export_tags as export_tags
 from ._exports import export_urls as export_urls
-from ._exports import hourly_clicks as hourly_clicks
 from ._exports import named_url_row as named_url_row
 from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
+from ._hours import hourly_clicks as hourly_clicks
 
 #: Names of `slashtag.tables` can be imported from here too, where they were before.
 __all__ = [

@@ -1,9 +1,7 @@
 """Links, tags and clicks as rows: which are requested, how, and how it went."""
 
-import logging
-from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
@@ -19,7 +17,6 @@ from .. import (
     Keys,
     Listing,
     OnError,
-    Plan,
     Progress,
     RangeStats,
     ShortUrl,
@@ -27,18 +24,14 @@ from .. import (
     parse_zone,
 )
 from .._by_tag import ByTag, links_of_tags
-from .._internal import WorkerPool, has_journal, in_thread
+from .._internal import in_thread
 from .._shared_slashtags import Links, names_of_tags
 from ..tables import BATCH, Column, Row, Table, Writer
 from ._columns import LinkColumns, with_columns
 
 By = Literal["slashtag", "tag"]
-#: The longest span of hours, in days, and the most requests that are prepared at once.
-MOST_DAYS, WORKERS = 32, 64
 #: Characters of the names of missing links that a file has; a property of a workbook has no more.
 MOST_CHARACTERS = 255
-
-log = logging.getLogger("slashtag")
 
 URLS = Table(
     (
@@ -179,15 +172,8 @@ async def export_clicks(
     Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
     a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
-    zone, now = parse_zone(timezone), datetime.now(UTC)
-    if isinstance(query, DateRange):
-        # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
-        query = query.resolve(None if timezone is None else zone, now)
-    (start, end), today = query.span(zone), now.astimezone(zone).date()
-    if start > today:
-        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
-    if isinstance(query, DateRange) and end > today:
-        query, end = DateRange(query.bounds[0], today), today
+    zone = parse_zone(timezone)
+    query, (start, end) = _until_today(query, zone, is_given=timezone is not None)
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
     if columns and by == "tag":
@@ -203,16 +189,17 @@ async def export_clicks(
             by_tag = await ByTag.read(session)
             tags = by_tag.links_of
             reconciles = not by_tag.unnamed
-        elif has_journal(session):
+        elif session._is_job:
             tags = await links_of_tags(session, tags)
     elif keys is None:
         links = await Links.read(session, tags=tags)
+        of_slashtag = links.by_slashtag
         # collect_each reports the latter.
         keys, tags = [*links.keys_of(links.own), *links.uncountable], None
     elif columns:
         given = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
         of_slashtag, keys = await _look_up(session, given), given
-    more = await LinkColumns.read(session, columns, links.by_slashtag if links else of_slashtag)
+    more = await LinkColumns.read(session, columns, of_slashtag)
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, total = False, RangeStats()
 
@@ -220,54 +207,37 @@ async def export_clicks(
         failures.append(failure)
         return None if on_error is None else on_error(failure)
 
-    def rows_of(name: str, stats: RangeStats) -> Iterable[Row]:
+    options: dict[str, Any] = {"timezone": zone, "on_error": None if on_error is None else fail}
+
+    async def add(name: str, stats: RangeStats) -> None:
+        nonlocal written, waiting, reconciles
+        reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
         rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
         cells = more.cells(name)
-        return ((of, *cells, *counts) for of, *counts in rows) if cells else rows
+        waiting += ((of, *cells, *counts) for of, *counts in rows) if cells else rows
+        if len(waiting) >= BATCH:
+            written, waiting = written + await _write(writer, waiting), []
 
-    def is_whole(stats: RangeStats) -> bool:
-        return stats.complete and not (dimensions and stats.incomplete_dimensions)
-
+    order: Any = "hits" if links else True  # True: that in which they are given
     each = session.stats.collect_each(
-        query,
-        keys=keys,
-        tags=tags,
-        timezone=zone,
-        ordered="hits" if links else True,  # True: in the order given
-        progress=progress,
-        on_error=None if on_error is None else fail,
+        query, keys=keys, tags=tags, ordered=order, progress=progress, **options
     )
     async with each:
         async for name, stats in each:
             answered = True
-            reconciles &= is_whole(stats)
-            waiting += rows_of(name, stats)
+            await add(name, stats)
             if by_tag is not None:
                 total += stats
-            if len(waiting) >= BATCH:
-                written, waiting = written + await _write(writer, waiting), []
-    shares = {}
-    if links is not None and links.foreign:
-        shares = await links.shares(
-            session, query, timezone=zone, on_error=None if on_error is None else fail
-        )
-    bounded = 0
+    shares = await links.shares(session, query, **options) if links is not None and links.foreign else {}
     for name, share in shares.items():
-        answered, stats = True, share.least
-        reconciles &= is_whole(stats)
-        bounded += not share.total.are_equal
-        waiting += rows_of(name, stats)
+        answered = True
+        await add(name, share.least)
+    bounded = sum(not share.total.are_equal for share in shares.values())
     if by_tag is not None and by_tag.no_tag is not None:
-        stats = await by_tag.without_tag(
-            session,
-            query,
-            None if failures else total,
-            timezone=zone,
-            on_error=None if on_error is None else fail,
-        )
+        stats = await by_tag.without_tag(session, query, None if failures else total, **options)
         answered |= stats.total > 0
-        reconciles &= is_whole(stats) and all(link.tag_id for link in by_tag.links.uncountable)
-        waiting += rows_of(by_tag.no_tag, stats)
+        await add(by_tag.no_tag, stats)
+        reconciles &= all(link.tag_id for link in by_tag.links.uncountable)
     if failures and not answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
@@ -290,6 +260,22 @@ async def export_clicks(
     return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
 
 
+def _until_today(
+    query: DateRange | Day, zone: tzinfo, *, is_given: bool
+) -> tuple[DateRange | Day, tuple[date, date]]:
+    """Return a range without the days after today, and its first and last day; raises InvalidRequestError."""
+    now = datetime.now(UTC)
+    if isinstance(query, DateRange):
+        # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
+        query = query.resolve(zone if is_given else None, now)
+    (start, end), today = query.span(zone), now.astimezone(zone).date()
+    if start > today:
+        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
+    if isinstance(query, DateRange) and end > today:
+        query, end = DateRange(query.bounds[0], today), today
+    return query, (start, end)
+
+
 async def _look_up(session: AsyncSession, keys: Iterable[str | ShortUrl]) -> dict[str, list[ShortUrl]]:
     """Return the links of slashtags, of which some are given by themselves."""
     links: dict[str, list[ShortUrl]] = {}
@@ -300,92 +286,3 @@ async def _look_up(session: AsyncSession, keys: Iterable[str | ShortUrl]) -> dic
         found = await session.urls.find(missing)
         links |= {key: [link] for key, link in found.items() if link is not None}
     return links
-
-
-async def hourly_clicks(
-    session: AsyncSession,
-    start: date | str,
-    end: date | str,
-    *,
-    keys: Keys | None = None,
-    tags: Iterable[str] | None = None,
-    timezone: str | tzinfo | None = None,
-    progress: Progress | None = None,
-) -> dict[datetime, int]:
-    """Return the clicks of every hour from `start` to `end`, both included, of at most 32 days.
-
-    Each hour has the datetime of its first second, with the offset that the zone has then: 23 or 25 on a day
-    on which the offset changes. A range of datetimes may cut its first and last hour. Counted together are
-    `keys` (also asynchronous), the links with one of `tags`, or all links of the account.
-
-    The days are counted first, for each batch of links (or tag) alone. Then every hour of a day with clicks
-    takes one request for each batch that has any on that day, whose number is logged before. `progress` is
-    called with (requests done, requests known so far). A day that is over and whose hours do not add up to
-    its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
-    """
-    session = session._as_one_operation()
-    zone, now = parse_zone(timezone), datetime.now(UTC)
-    query = DateRange(start, end).resolve(None if timezone is None else zone, now)
-    hours = list(_hours(query, zone))
-    clicks = dict.fromkeys((start for start, _ in hours), 0)
-    listed: list[str | ShortUrl] | None = None
-    links = Links()
-    if keys is not None or tags is None:
-        links = await Links.read(session, keys, tags)
-        # The fewer batches have clicks on a day, the fewer requests its hours take.
-        listed = sorted([*links.keys, *links.uncountable], key=lambda key: -(getattr(key, "hits", None) or 0))
-    whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
-    days = whole.query._running_sum(whole.span)
-    jobs: list[tuple[Plan[RangeStats], datetime, datetime]] = []
-    done, total = 0, len(whole)
-
-    def step(*_: object) -> object:
-        nonlocal done
-        done += 1
-        return None if progress is None else progress(done, total)
-
-    async def count_days(batch: Plan[RangeStats]) -> None:
-        stats = await session.stats.run(batch, progress=step)
-        days.add(stats)
-        # A day without clicks is known only from days that are complete.
-        known = stats.days_complete and stats.reconciles
-        jobs.extend(
-            (batch, *hour) for hour in hours if hour[0] <= now and (stats.clicks[hour[0].date()] or not known)
-        )
-
-    async def count_hour(job: tuple[Plan[RangeStats], datetime, datetime]) -> None:
-        batch, first, last = job
-        (selector,) = batch._selectors
-        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.keys_of(selector.keys)}
-        stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
-        clicks[first] += stats.total
-        step()
-
-    batches = whole.split(len(whole._selectors)) if whole._selectors else []
-    await WorkerPool(batches, count_days, WORKERS).run()
-    total += len(jobs)
-    if jobs:
-        log.info("hours of the days with clicks: %d requests", len(jobs))
-    await WorkerPool(jobs, count_hour, WORKERS).run()
-    whole_days, today = days.result(), now.astimezone(zone).date()
-    left = Counter(whole_days.clicks)
-    for hour, count in clicks.items():
-        left[hour.date()] -= count
-    wrong = [day for day, count in left.items() if count and day < today]
-    if wrong and whole_days.days_complete:
-        log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
-    return clicks
-
-
-def _hours(query: DateRange, zone: tzinfo) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the first and last second of the hours of a range; a change of the offset ends one too."""
-    first, last = query.span(zone)
-    if (last - first).days >= MOST_DAYS:
-        raise InvalidRequestError(f"{first} to {last} is more than the {MOST_DAYS} days of an hourly series")
-    for window in (piece.window for piece in query._time_slices(zone, datetime.now(UTC), "inclusive")):
-        assert window is not None
-        begins = window.start
-        while begins <= window.end:
-            ends = min(begins.replace(minute=59, second=59), window.end)
-            yield begins, ends
-            begins = ends + timedelta(seconds=1)

@@ -7,12 +7,12 @@ import re
 import sys
 from datetime import date
 from functools import cache
-from importlib import import_module
 from textwrap import wrap
 from typing import Any
 
-from .. import ExportError, ShortUrl
+from .. import ShortUrl
 from .._internal import countries as countries
+from .._internal import import_extra
 from .._internal import many as many
 
 # Not from the machine's locale: the page is in English.
@@ -153,14 +153,6 @@ def span(first: date, last: date) -> str:
     return f"{first.day}\u00a0– {day(last)}"
 
 
-def imported(name: str) -> Any:
-    """Import a module of the extra `report`. Raises ExportError if it is not installed."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise ExportError('a report needs jinja2 and vl-convert: pip install "slashtag[report]"') from None
-
-
 def render(template: str, **values: Any) -> str:
     """Fill in a template of this folder."""
     text: str = _templates().get_template(template).render(values)
@@ -174,7 +166,7 @@ def _cleaned(value: object) -> object:
 @cache
 def _templates() -> Any:
     """Return the templates; every text put into them is cleaned, and escaped unless marked safe."""
-    jinja2 = imported("jinja2")
+    jinja2 = import_extra("report", "jinja2")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("slashtag", "report"),
         autoescape=jinja2.select_autoescape(disabled_extensions=["txt"], default=True),

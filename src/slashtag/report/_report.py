@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import DateRange, ExportError, InvalidRequestError, RangeStats, ShortUrl
-from .._internal import PREVIOUS, days_apart
+from .._internal import DAY, PREVIOUS, days_apart, import_extra
 from ..tables import AtomicFile
 from . import _format as fmt
 from ._branding import Branding
@@ -27,7 +27,6 @@ WEEKS_DAILY = 92
 #: Endings of the files that a report can be written to.
 FORMATS = (".html", ".png", ".pdf")
 
-DAY = timedelta(days=1)
 EPOCH = date(1970, 1, 1)
 # In a page the style sheet has the colours, for light and dark.
 _CSS = {name: f"var(--{name})" for name in ("accent", "soft", "muted", "line", "before")}
@@ -328,7 +327,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
     def _drawn(self, kind: str, width: int, min_height: int, **options: Any) -> bytes:
         picture = fmt.render("picture.svg", report=self, width=width, min_height=min_height)
-        document: bytes = getattr(fmt.imported("vl_convert"), f"svg_to_{kind}")(picture, **options)
+        document: bytes = getattr(import_extra("report", "vl_convert"), f"svg_to_{kind}")(picture, **options)
         return document
 
     def chart(self, width: int, height: int, labels: int, colours: Mapping[str, str] = _CSS) -> str:
@@ -368,7 +367,7 @@ class Report(Struct, frozen=True, kw_only=True):
             ],
             before=[{"x": at(n - wide), "x2": at(n + wide), "y": count} for n, count in before],
         )
-        svg: str = fmt.imported("vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
+        svg: str = import_extra("report", "vl_convert").vegalite_to_svg(spec, allowed_base_urls=[])
         return _ROOT.sub(r'<svg viewBox="0 0 \1 \2" aria-hidden="true" focusable="false">', svg, count=1)
 
 
@@ -382,7 +381,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
     if found.suffix.lower() not in FORMATS:
         raise InvalidRequestError(f"{found.name}: its name must end in one of {', '.join(FORMATS)}")
     for name in ("jinja2", "vl_convert"):
-        fmt.imported(name)
+        import_extra("report", name)
     AtomicFile(found).discard()
 
 

@@ -168,9 +168,8 @@ class Limits:
             response = _json_answer(400, Envelope(400, detail, error_data(arrival.path)))
             response.force_close()
             return response
-        low, high = _bounds(self._latency)
-        if high:
-            await asyncio.sleep(self._rng.uniform(low, high))
+        if any(bounds := _bounds(self._latency)):
+            await asyncio.sleep(self._rng.uniform(*bounds))
         if wait is not None:
             arrival.fault = "limit"
             refusal = Envelope(429, "Too many requests. Please slow down.", error_data(arrival.path))

@@ -37,7 +37,7 @@ def test_no_value_that_is_possible_is_excluded_and_what_contradicts_changes_noth
     for equation in stated:
         before = list(bounds.low), list(bounds.high)
         plus, minus, rest = equation
-        if bounds.accepts(lambda plus=plus, minus=minus, rest=rest: bounds.equate(plus, minus, rest)):
+        if bounds.accepts(lambda bounds, plus=plus, minus=minus, rest=rest: bounds.equate(plus, minus, rest)):
             accepted.append(equation)
         else:
             assert (bounds.low, bounds.high) == before
@@ -63,7 +63,9 @@ def test_the_order_of_equations_does_not_matter(
         for _ in range(5):
             bounds.number(0, MOST)
         for plus, minus, rest in found:
-            assert bounds.accepts(lambda plus=plus, minus=minus, rest=rest: bounds.equate(plus, minus, rest))
+            assert bounds.accepts(
+                lambda bounds, plus=plus, minus=minus, rest=rest: bounds.equate(plus, minus, rest)
+            )
         return bounds.low, bounds.high
 
     assert tightened(true) == tightened(list(reversed(true)))

@@ -50,14 +50,14 @@ def test_a_batch_keeps_its_answer_if_another_is_of_no_use() -> None:
 def test_halves_have_each_unit_once_and_add_up() -> None:
     bounds, cell = Bounds(), batch("a", 5, ANSWER)
     cell.know(bounds)
-    assert bounds.accepts(lambda: cell.halve(bounds))
+    assert bounds.accepts(cell.halve)
     first, second = cell.halves
     assert (*first.units, *second.units) == tuple(cell.units)
     assert (first.is_first, second.is_first) == (True, False)
     assert first.root is second.root is cell
     question = Question([first])
     question.answer = {TOTAL: 1, DESKTOP: 1, US: 1}
-    assert bounds.accepts(lambda: question.state(bounds))
+    assert bounds.accepts(question.state)
     assert second.is_exact(bounds)
     assert second.total(bounds.low) == 2
     assert bounds.low[second.numbers[MOBILE]] == 2
@@ -68,9 +68,9 @@ def test_an_answer_from_before_a_change_holds_up_to_the_change() -> None:
     cell.know(bounds)
     question = Question([cell])
     question.answer = {TOTAL: 2, MOBILE: 1, DESKTOP: 1, US: 2}
-    assert not bounds.accepts(lambda: question.state(bounds))
-    question.changes.append(difference([ANSWER], question.answer))
-    assert bounds.accepts(lambda: question.state(bounds))
+    assert not bounds.accepts(question.state)
+    question.changes.append(difference(ANSWER, question.answer))
+    assert bounds.accepts(question.state)
 
 
 def test_a_question_has_room_for_a_hundred_keys_of_like_batches_none_twice() -> None:

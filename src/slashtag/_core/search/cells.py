@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
-from ..._summed_statistics import add_counts
 from ..batches import halves
 from ..freshness import ANOTHER_CONNECTION, PAST_CACHES, Freshness
 from ..limits import MAX_KEYS
 from .bounds import Bounds
 
-#: Most cells whose counts are taken apart from one answer: more explode the work, fewer take more requests.
+#: Most cells whose counts are taken apart from one answer. In tables of 1, 3, 7 and 30 days 6 takes 4 % more
+#: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
 WIDTH = 12
 
 #: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
@@ -35,8 +34,6 @@ class Cell:
         self.halves: tuple[Cell, ...] = ()
         #: Whether it is the first half of another cell.
         self.is_first = parent is not None and units[0] == parent.units[0]
-        #: Whether it was the first cell of a question: so there are never more questions than first halves.
-        self.has_led = False
         #: Its counts, as numbers of the bounds; others are 0.
         self.numbers: dict[Label, int] = {}
         #: What it was asked in, but for questions whose answers contradicted others.
@@ -175,12 +172,10 @@ class Question:
             bounds.equate(counted.get(label, ()), changed.get(label, ()), answer.get(label, 0))
 
 
-def difference(after: Iterable[Answer], before: Answer) -> dict[Label, int]:
-    """Return by how much the sum of some counts differs from others."""
-    counts = {label: -count for label, count in before.items()}
-    for answer in after:
-        add_counts(counts, answer)
-    return {label: count for label, count in counts.items() if count}
+def difference(after: Answer, before: Answer) -> dict[Label, int]:
+    """Return by how much some counts differ from those before."""
+    changes = {label: after.get(label, 0) - before.get(label, 0) for label in {**before, **after}}
+    return {label: change for label, change in changes.items() if change}
 
 
 def is_sound(answer: Answer | None, dimensions: frozenset[str]) -> bool:
@@ -203,8 +198,6 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
     one dimension, and one can move to the other profile if all its labels can.
     """
     swaps, alike = 0.0, 1.0
-    # So many alike labels of one dimension are enough ways by themselves.
-    enough = 0.5 + math.sqrt(0.25 + 2 * most)
     for dimension, counts in mine.items():
         others = theirs.get(dimension)
         if not others:
@@ -217,8 +210,6 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
                 total += both
                 squares += both * both
                 none *= 1 - both
-                if total >= enough:
-                    return most
         swaps += (total * total - squares) / 2
         alike *= 1 - none
         if swaps >= most:
@@ -227,7 +218,7 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
 
 
 def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
-    """Return cells of which no two were in one question, those that may have most counts first."""
+    """Return cells, those that may have most counts first; of those once asked together only one."""
     found: list[Cell] = []
     used: set[Question] = set()
     for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):

@@ -28,6 +28,7 @@ answers alone, so that a second run can replay a journal.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import product
 
 from ..batches import halves
 from ..freshness import ANOTHER_CONNECTION, ANY
@@ -41,9 +42,11 @@ MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
 FEW_REQUESTS = 4
 #: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
 CHECKS = 8
-#: A batch with so many clicks a unit, or more, is asked unit by unit: no request can tell two of them apart.
-#: That takes fewer requests already from this share of the keys on that are in batches with clicks.
-DENSE, DENSE_SHARE = 20, 1 / 16
+#: A batch with so many clicks a unit, or more, is asked unit by unit: no request tells two of them apart. 10
+#: takes 8 % more requests for 7 days, 20 takes 1 % more in the mean of 20 tables, 40 takes 3 % more for links
+#: clicked 30 times each. Few keys have few others to share requests with: the bound is this share of the keys
+#: in batches with clicks. For 16 to 200 keys half or twice the share takes 1 % more, no such bound 11 %.
+DENSE, DENSE_SHARE = 14, 1 / 16
 #: Keys whose batches have changed more often are asked alone.
 MOST_CHANGES = 3
 
@@ -81,7 +84,7 @@ class Search:
             self._add_root([unit for unit in units if folded(unit[0]) not in seen])
             self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
             seen.update(folded(unit[0]) for unit in units)
-        #: One a key, and those of checks: answers that contradict each other take more.
+        #: One a key, its batch and the checks of that: answers that contradict each other take more.
         self._questions_left = sum(len(root.keys) + CHECKS + 2 for root in self._roots)
 
     def rounds(self) -> Rounds:
@@ -149,7 +152,7 @@ class Search:
         totals = {root: root.total(self._bounds.low) for root in self._roots}
         dense = min(DENSE, DENSE_SHARE * sum(len(root.keys) for root, total in totals.items() if total))
         self.leave([root for root, total in totals.items() if total >= max(1, dense * len(root.units))])
-        # One shows whether the service counts what it is asked.
+        # The halves of one, each alone, do not add up to it if the service does not count all it is asked.
         clicked = [root for root in self._roots if totals[root]]
         self._doubted = sorted(clicked, key=lambda root: (-len(root.keys), -totals[root]))[:1]
 
@@ -157,9 +160,7 @@ class Search:
 
     def _accepts(self, question: Question) -> bool:
         """State that the counts of some cells add up to the answer; return False if they cannot."""
-        if not is_sound(question.answer, question.dimensions):
-            return False
-        if not self._bounds.accepts(partial(question.state, self._bounds)):
+        if not is_sound(question.answer, question.dimensions) or not self._bounds.accepts(question.state):
             return False
         self._facts.append(question)
         for cell in question.cells:
@@ -169,7 +170,7 @@ class Search:
     def _learn(self, questions: Sequence[Question]) -> Rounds:
         """State what answers say; find out in ever fewer cells why one contradicts others, or is none."""
         failed = [question for question in questions if not self._accepts(question)]
-        #: In how many more questions that failed than that did not a cell is.
+        #: Of each cell, how many questions about it failed, less those that did not.
         doubts: Counter[Cell] = Counter()
         for question in questions if failed else ():
             doubts.update(dict.fromkeys(question.cells, 1 if question in failed else -1))
@@ -200,17 +201,17 @@ class Search:
             for fact in reversed(self._facts)
             if any(cell.root in alone for cell in fact.cells)
             for cell in fact.cells
-            if cell.root in self._roots
         ]
         # Ever more at once: few questions if one of the last has changed, else few rounds.
-        suspects, size, has_changed = list(dict.fromkeys(alone + beside)), len(alone), not alone
+        suspects = [root for root in dict.fromkeys(alone + beside) if root in self._roots]
+        size, has_changed = len(alone), not alone
         while suspects and not has_changed:
             questions = [Question([root], ANOTHER_CONNECTION) for root in suspects[:size]]
             suspects, size = suspects[size:], 2 * size
             yield from self._ask(questions)
             for question in questions:
                 (root,), before = question.cells, question.cells[0].answer or {}
-                if root.take(question.answer) and (change := difference([root.answer or {}], before)):
+                if root.take(question.answer) and (change := difference(root.answer or {}, before)):
                     has_changed = True
                     root.changes += 1
                     self._unchecked[root] = None
@@ -234,10 +235,9 @@ class Search:
             for cell in root.tree():
                 cell.questions = []
                 if cell.halves:
-                    self._bounds.accepts(partial(cell.halve, self._bounds))
+                    self._bounds.accepts(cell.halve)
         for fact in facts:
             if any(cell.root not in self._roots for cell in fact.cells) or not self._accepts(fact):
-                fact.cells[0].has_led = False
                 for cell in fact.cells:
                     if cell.root in self._roots and cell.root.halves:
                         self._unchecked[cell.root] = None
@@ -247,12 +247,12 @@ class Search:
         """Give the counts of each unit that has any."""
         low = self._bounds.low
         for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
-            counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
-            key, *others = cell.keys
-            if others:
-                self.unresolved += [key, *others]
+            if len(cell.keys) > 1:
+                self.unresolved += cell.keys
             else:
-                self.results[key] = counts
+                counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
+                self.results.update(dict.fromkeys(cell.keys, counts))
+        self._bounds.free()
 
     # What to ask.
 
@@ -263,7 +263,7 @@ class Search:
             if cell.root not in self._roots:
                 continue
             if len(cell.units) > 1 and not cell.halves and cell.total(self._bounds.low):
-                self._bounds.accepts(partial(cell.halve, self._bounds))
+                self._bounds.accepts(cell.halve)
                 cells += cell.halves
                 if cell is cell.root:
                     self._unchecked[cell] = None
@@ -276,8 +276,9 @@ class Search:
     def _pack(self) -> list[Question]:
         """Return questions for first halves, each with cells whose counts are unlikely to be confused.
 
-        Each question is led by a first half that led none before, so there are never more than halving asks.
-        Cells that were asked and are still open ride along: in new company they make the old answers clear.
+        Halving would ask each first half alone. Here a question is opened by a first half that opened none
+        before, so there are never more of them. Cells that were asked and are still open ride along: with
+        others in the new question, both answers together may leave one value.
         """
         doubted, self._doubted = self._doubted, []
         asked = [Question([half]) for root in doubted if root in self._roots for half in root.halves]
@@ -293,16 +294,12 @@ class Search:
         else:
             self._place([cell for cell in repeats if not cell.halves], packed, MOST_CONFUSION, opens=False)
         self._carry(packed)
-        left = fresh + repeats
-        if not asked and not packed and left:
+        if not asked and not packed and (left := fresh + repeats):
             packed.append(Question([max(left, key=lambda cell: cell.total(self._bounds.low))]))
-        packed += asked
-        for question in packed:
-            question.cells[0].has_led = True
-        return packed
+        return packed + asked
 
     def _place(self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True) -> None:
-        """Add each cell to the question where it confuses least, or to a new one."""
+        """Add each cell to the question where it confuses least; or else, if it `opens` any, to a new one."""
         for cell in cells:
             profile = cell.profile(self._bounds)
             best, least = None, most
@@ -313,7 +310,7 @@ class Search:
                         best, least = question, ways
             if best:
                 best.add(cell, profile)
-            elif opens and not cell.has_led:
+            elif opens and all(question.cells[0] is not cell for question in cell.questions):
                 packed.append(Question([cell]))
                 packed[-1].profile = profile
 
@@ -338,28 +335,28 @@ class Search:
         self._empty = cells
 
     def _check(self) -> list[Question]:
-        """Return questions about all units with counts that are not checked yet."""
-        roots = [root for root in self._unchecked if root in self._roots]
-        self._unchecked = {}
-        low, high = self._bounds.low, self._bounds.high
-        units_of = {root: [cell for cell in root.leaves() if cell.total(low)] for root in roots}
-        is_few = sum(map(len, units_of.values())) <= CHECKS
-        single = iter(1 << n for n in range(CHECKS))
-        groups: dict[tuple[int, frozenset[str]], list[Cell]] = {}
-        for root, units in units_of.items():
-            # Always the same for a batch: a journal has the answers. Of few units each is asked alone.
-            codes = single if is_few else sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
-            for cell, code in zip(units, codes, strict=False):
-                for n in range(CHECKS):
-                    if code >> n & 1:
-                        groups.setdefault((n, root.dimensions), []).append(cell)
-        # Cells without counts, too: they may have hidden an error; of several, if there was no question, one.
-        empty = [cell for root in roots for cell in root.leaves() if not cell.total(high)]
+        """Return questions about all units with counts that are not checked yet, in sets by their codes."""
+        roots, self._unchecked = [root for root in self._unchecked if root in self._roots], {}
+        code_of: dict[Cell, int] = {}
+        for root in roots:
+            # Always the same for a batch: a journal has the answers.
+            codes = sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
+            units = (cell for cell in root.leaves() if cell.total(self._bounds.low))
+            code_of.update(zip(units, codes, strict=False))
+        # An error may have hidden the counts of those that seem to have none.
+        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
         if not self._facts and len(self._empty) > 1:
-            empty = sorted(self._empty, key=lambda cell: -len(cell.keys))[:1]
-        sets = [*groups.values(), *([empty] if is_few else ())]
+            # No batch has clicks: the first of the largest shows whether that is so.
+            empty = [max(self._empty, key=lambda cell: len(cell.keys))]
+        sets: dict[tuple[int, frozenset[str]], list[Cell]] = {}
+        if len(code_of) <= CHECKS:  # each in a question of its own, and those without counts too
+            code_of = {cell: 1 << n for n, cell in enumerate(code_of)}
+            sets[CHECKS, frozenset()] = empty
+        for n, (cell, code) in product(range(CHECKS), code_of.items()):
+            if code >> n & 1:
+                sets.setdefault((n, cell.root.dimensions), []).append(cell)
         questions: list[Question] = []
-        for cells in dict.fromkeys(map(tuple, sets)):
+        for cells in dict.fromkeys(map(tuple, sets.values())):
             question = None
             for cell in cells:
                 if question is None or not question.has_room(cell):
@@ -367,7 +364,7 @@ class Search:
                     questions.append(question)
                 else:
                     question.add(cell, {})
-        if not is_few:
+        if len(code_of) > CHECKS:  # those without counts where there is room
             self._empty = list(dict.fromkeys((*self._empty, *empty)))
             self._carry(questions)
         return questions
