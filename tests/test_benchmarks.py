@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from benchmarks.pacing import __main__ as pacing
 
-from slashtag._core.throttle import pace, throttle
+from slashtag._core.throttle import throttle
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MEMBERS = {"what", "figure", "unit", "goal", "note", "met"}
@@ -92,7 +92,7 @@ def test_pacing_moves_each_constant_of_the_throttle_and_restores_it(
     pacing_prints: Callable[[str], str],
 ) -> None:
     def constants() -> dict[str, object]:
-        return {name: value for name, value in (vars(pace) | vars(throttle)).items() if name.isupper()}
+        return {name: value for name, value in vars(throttle).items() if name.isupper()}
 
     before = constants()
     moved = {line.split()[0] for line in pacing_prints("--constants").splitlines()[1:]}

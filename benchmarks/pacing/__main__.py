@@ -28,7 +28,7 @@ if __package__ in (None, ""):  # run as a script
 from benchmarks.pacing.cases import Case, cases  # noqa: E402
 from benchmarks.pacing.peers import PEERS  # noqa: E402
 from benchmarks.pacing.simulate import CONCURRENCY, Policy, oracle, run  # noqa: E402
-from slashtag._core.throttle import pace, throttle  # noqa: E402
+from slashtag._core.throttle import throttle  # noqa: E402
 from slashtag._core.throttle.throttle import Throttle  # noqa: E402
 
 SEEDS = 3
@@ -99,13 +99,11 @@ def moved(chosen: list[int], size: float, only: str) -> int:
         return Counter(case.row for case, result in found if is_met(case, result))
 
     def move(name: str, value: float) -> None:
-        for module in (pace, throttle):
-            if hasattr(module, name):
-                setattr(module, name, value)
+        setattr(throttle, name, value)
 
     before, unnoticed = met(), 0
     print(f"{before.total()} of {len(ours)} goals met as it is")
-    for name, value in (vars(pace) | vars(throttle)).items():
+    for name, value in list(vars(throttle).items()):
         if not name.isupper() or not isinstance(value, int | float):
             continue
         told = []

@@ -35,7 +35,7 @@ class Case:
     make: Make
     requests: int
     utilisation: float
-    share: float = 0.015
+    share: float = 0.05
     fixed: float = 30
     ahead: int = 0  # of a listing; 0: as many requests wait as can be sent
     scale: float = 1.0  # of the latency
@@ -76,6 +76,13 @@ def _buckets() -> Iterator[Case]:
         for rate, burst in sizes:
             make = partial(TokenBucket, rate=rate, burst=burst, retry_after=retry_after)
             yield Case(row, f"{rate}/s, burst {burst}", make, _job(rate * SECONDS + burst), goal)
+    # Many requests are sent in the time that the limit takes to let the next one pass.
+    for rate, burst in ((20, 5), (60, 5), (60, 30), (200, 10), (200, 100)):
+        make = partial(TokenBucket, rate=rate, burst=burst)
+        for requests in (240, 2000):
+            label = f"{rate}/s, burst {burst}" + ", few" * (requests < 1000)
+            least = 0.45 if requests < 1000 else 0.65  # it takes seconds to learn the rate
+            yield Case("round trips of 1 ms", label, make, requests, least, 0, 90, scale=0.015)
 
 
 def _windows() -> Iterator[Case]:

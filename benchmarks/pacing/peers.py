@@ -20,7 +20,7 @@ class AloneWithJitter:
         self._rng = Random(1)
         self._under_way = 0
 
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
+    def ready_at(self, now: float) -> float:
         return now if self._under_way < CONCURRENCY else math.inf
 
     def depart(self, now: float, previous: object) -> None:
@@ -56,7 +56,7 @@ class BotocoreAdaptive(AloneWithJitter):
         self._tokens = min(max(self._fill, 1.0), self._tokens + (now - self._at) * self._fill)
         self._at = now
 
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
+    def ready_at(self, now: float) -> float:
         if not self._enabled:
             return super().ready_at(now)
         self._refill(now)
@@ -101,7 +101,7 @@ class EachRetryAfter:
     def __init__(self) -> None:
         self._in_flight = 0
 
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
+    def ready_at(self, now: float) -> float:
         return now if self._in_flight < CONCURRENCY else math.inf
 
     def depart(self, now: float, previous: object) -> None:

@@ -49,7 +49,7 @@ class Session:
 
     def ready_at(self, now: float) -> float:
         """Return when the next call may depart."""
-        return self.throttle.ready_at(now, beside=self.queue.is_refused_next) if len(self.queue) else inf
+        return self.throttle.ready_at(now) if len(self.queue) else inf
 
     def depart(self, now: float) -> tuple[int, Ticket]:
         """Send the request of the next call."""
@@ -93,7 +93,7 @@ def share(server: Server, starts: list[float], seconds: float, seed: int) -> lis
             session.queue.put_back(session.places[call])
             at(max(session.throttle.rejected(ticket, now, what or None), now), session, "back", call, ticket)
         elif kind == "back":
-            session.queue.put(session.places[call], call, ticket.rejects, is_refused=ticket.is_refused)
+            session.queue.put(session.places[call], call, ticket.rejects, is_refused=ticket.refusals > 0)
         elif what == session.alarm:
             session.alarm = inf
         while (ready := session.ready_at(now)) <= now:

@@ -31,7 +31,7 @@ class Policy(Protocol):
 
     @property
     def exhausted(self) -> bool: ...
-    def ready_at(self, now: float, /, *, beside: bool = ...) -> float: ...
+    def ready_at(self, now: float, /) -> float: ...
     def depart(self, now: float, previous: Any, /) -> Any: ...
     def accepted(self, ticket: Any, now: float, /) -> None: ...
     def rejected(self, ticket: Any, now: float, retry_after: float | None, /) -> float | None: ...
@@ -106,11 +106,11 @@ def run(
 
     def wait(request: int) -> None:
         ticket = previous.get(request)
-        refused = getattr(ticket, "is_refused", False)
+        refused = getattr(ticket, "refusals", 0) > 0
         queue.put(places[request], request, getattr(ticket, "rejects", 0), is_refused=refused)
 
     def ready_at(now: float) -> float:
-        return policy.ready_at(now, beside=queue.is_refused_next) if len(queue) else math.inf
+        return policy.ready_at(now) if len(queue) else math.inf
 
     now, fresh = 0.0, 0  # the requests that wait and were not sent yet
     answered, head = set[int](), 0  # the first request that is not answered

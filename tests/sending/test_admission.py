@@ -29,7 +29,7 @@ class Fake:
         self.told: list[str] = []
         self.exhausted = False
 
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
+    def ready_at(self, now: float) -> float:
         return inf if self.in_flight >= self.places else max(self.paused_until, self.due)
 
     def depart(self, now: float, ticket: Ticket | None = None) -> Ticket:

@@ -98,11 +98,6 @@ class Queue(Generic[T]):
         heappush(self._heaps[heap], (number, place.age, place.entry, rejects, place, item))
         self._length += 1
 
-    @property
-    def is_refused_next(self) -> bool:
-        """Whether the next call is a refused one."""
-        return bool(self._heaps[FIRST]) and self._heaps[FIRST][0][0] == -inf
-
     def put_back(self, place: Place) -> None:
         """Exchange the place of a call that was answered 429 for one among such calls."""
         place.order = BACK
@@ -122,7 +117,7 @@ class Queue(Generic[T]):
         # Neither such a call nor a refused one takes a turn of others: the virtual time stays.
         if exhausted and self._length:
             _, _, _, _, place, item = min(self._waiting(), key=lambda entry: (entry[3], -entry[1]))
-        elif self.is_refused_next:
+        elif first and first[0][0] == -inf:  # a refused call
             _, _, _, _, place, item = first[0]
         else:
             _, _, _, _, place, item = (back if back and (self._turns >= TURNS or not first) else first)[0]

@@ -41,6 +41,7 @@ class Admission:
 
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle
+        self.throttled = 0  # answers of 429 so far
         self._queue: Queue[_Waiter] = Queue()
         self._first_deadline = inf  # no request that waits has an earlier one
         self._alone = 0  # requests that wait by themselves after a 429
@@ -93,7 +94,7 @@ class Admission:
                 self._alone -= 1
             now = loop.time()
         waiter = _Waiter(place, deadline, ticket, loop.create_future())
-        rejects, is_refused = (ticket.rejects, ticket.is_refused) if ticket is not None else (0, False)
+        rejects, is_refused = (ticket.rejects, ticket.refusals > 0) if ticket is not None else (0, False)
         self._queue.put(place, waiter, rejects, is_refused=is_refused)
         self._first_deadline = min(self._first_deadline, deadline)
         timer = None if max_wait is None else loop.call_at(deadline, self._give_up, waiter)
@@ -140,6 +141,7 @@ class Admission:
 
     def rejected(self, ticket: Ticket, place: Place, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
+        self.throttled += 1
         earliest = self.throttle.rejected(ticket, now, retry_after)
         self._queue.put_back(place)
         self._pump(now)
@@ -160,7 +162,7 @@ class Admission:
         if throttle.paused_until > self._first_deadline:
             self._give_up_hopeless()
         while self._queue:
-            at = throttle.ready_at(now, beside=self._queue.is_refused_next)
+            at = throttle.ready_at(now)
             if at > now:
                 self._warn_of_wait(throttle.paused_until, now)
                 self._set_timer(at)

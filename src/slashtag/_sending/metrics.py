@@ -89,10 +89,9 @@ class Metrics:
             self._retry_at = at
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("throttled", "learned_rate", "in_flight")
-        throttle = SimpleNamespace(**{name: getattr(self, name) for name in names})
+        throttle = SimpleNamespace(learned_rate=self.learned_rate, in_flight=self.in_flight)
         throttle.paused_until = self._admission.throttle.paused_until
-        admission = SimpleNamespace(waiting=self.waiting, throttle=throttle)
+        admission = SimpleNamespace(waiting=self.waiting, throttled=self.throttled, throttle=throttle)
         return vars(self) | {"_admission": admission, "_at": self._now}
 
     @property
@@ -101,7 +100,7 @@ class Metrics:
 
     @property
     def throttled(self) -> int:
-        return self._admission.throttle.throttled
+        return self._admission.throttled
 
     @property
     def learned_rate(self) -> float | None:

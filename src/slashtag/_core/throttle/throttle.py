@@ -1,64 +1,77 @@
-"""Decide when the next request may be sent under an undocumented rate limit.
+"""Decide when the next request may be sent under a rate limit that nobody documented.
 
-A call is refused when it is answered 429 although a request sent after its previous 429 was accepted: it then
-waits by itself, twice as long each time, until it meets a 429 of which that is not true, or one while the
-limit is exhausted. Refused twice, it is sent beside the others: it takes no place under the cap and waits for
-no pace but a given one. A row of 429s counts each call once; each accepted request sent later than the first
-of them takes off a third.
+state    may depart                      429                                a cluster  accepted
+open     in flight < cap: 10 at first    probing, if calls are few          probing    cap + 1/8
+ level   in flight < level, later more   at it: level - 1; above: cap - 1   probing    after n rounds: cap =
+                                                                                       level + (n / 8) ** 2
+probing  one probe, after a pause        of the probe: the next later       -          see below
+quota    in flight < cap, and budget     beyond the budget: probing         probing    cap + 1/8
+paced    when due, by the curve          cut, if the curve causes them      probing    -
 
-state       may depart                    429, the row is not full     429 that fills  accepted
-                                                                       the row
-open        in flight < cap,              at the highest cap, if       probing         cap + 1/4
-            row < HOLD                    excessive: suspect a cap
-open, cap   the same                      over the safe number: back;  probing         under it cap + 1; at it
-suspected                                 else strike: it falls by                     + 1, 2, 4, each after a
-                                          10 %, the cap to half the                    second without a 429
-                                          load; 3, 20 sent: paced
-probing     one probe at a time           -                            -               probe: see below
-paced       when due                      excessive: correct the rate  probing         -
-quota       in flight < cap, 1 when the   budget left: budget + 1,     probing         cap + 1
-            budget ends; row < HOLD       cap 1; none left: probing
+A 429 delays only its own call. A cluster says that the limit is exhausted: each 429 adds one to a row, a call
+once, and each accepted request sent after the first of them takes off a third: up to one 429 in four is none.
+Then single probes find when the limit is open. What was accepted from one opening to the next, by the time
+between, is the rate, of a bucket and of a window of any width. An accepted probe picks the first that fits:
+- The rate is given: paced.
+- The limit was exhausted for most of the time, and for seconds: it is a quota. What was accepted is its
+  budget, the time its width. The budget is spent at full speed, a slow start finds out whether there is
+  more, and probes are few until shortly before the width is over.
+- In a quota, most of the budget is spent, or it has just begun: it goes on.
+- No rate is known, and no probe was refused while it was alone: the limit may be one of requests in flight.
+  Open, at a level: what was accepted of that which was in flight at the cluster. A second cluster refutes it.
+- No rate is known and none measured: open at a level of one, or as at the start if only probes were accepted.
+- Else: paced. If the time was idle, or a quota was exhausted before its budget and so is none, at the rate as
+  it was.
+Idle is time in which the lack of calls was the limit, not the service: a request might depart, but no call
+waited, in the queue or by itself after a 429. A measurement that was idle for more than half counts for
+nothing, nor does a brief one of few requests; in idle time the curve stands still. Calls are few if half of
+the places are free: they meet too few 429s together for a cluster; one will do.
 
-A 429 of a request sent before the last event, or before the budget was used up, is counted and makes its call
-wait. So does that of a refused call (no budget left: if refused twice), but it takes back a strike of that
-call, gives back its part of the budget, and is counted as not accepted; after a probe the next one follows.
+The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
+rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
+experiments: 429s below them occur anyway; only if there are more above, beyond chance, the higher rate or
+number in flight causes them. Then what was accepted is the next rate or level.
 
-An accepted probe picks the first that fits. Rate given: paced. Exhausted (which needs a probe answered 429
-alone in flight) for 7 s, or quota known and its window over, or exhausted for a third of it: quota, measured
-anew. Quota half used up: the same again. Only probes accepted, not paced before: open, as at the start. Paced
-before: near what was accepted since the limit opened, or as before if only probes were, at once. Quota known,
-3 strikes, or such a 429: paced. Else: a cap is suspected. As a sliding window frees places as they were
-taken, each 429 with budget left lets those after the first answer of a window wait 1/8 s longer.
-
-429s that go on at a pace well under an accepted rate are not caused by it: their share is learnt, the session
-is open again, and next paced. If the limit is exhausted soon after, the share is forgotten, and needs twice
-as many 429s. Those of calls not accepted since, which may be refused, cut no rate up to twice their share.
+A Retry-After delays its own call; told to a probe, the session, for as long as the limit has been exhausted
+already: the wait at most doubles, one wrong answer costs little, a real pause is kept.
+A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
+others. It waits by itself, twice as long each time, up to a minute, counts in no sum, takes no place of
+others, and after the first time no turn.
 """
 
 from collections.abc import Callable
-from math import inf
-
-from .pace import EARLY, FLOOR, SAMPLE, Curve, Pace, Ticket
-
-__all__ = ["Throttle", "Ticket"]
+from dataclasses import dataclass
+from math import exp, inf, sqrt
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = 10  # requests in flight at the start: 16 wastes more, and gains nothing
-GROWTH = 1 / 4  # of a place in flight for each accepted request: more is rejected when the limit is met
-CLUSTER = 4.0  # a full row, with 1/16 (paced: 1/8) of those in flight: no chance explains it
-LEAK = 1 / 3  # of a 429 that each accepted request sent later offsets: one 429 in four is no cluster
-HOLD = 2  # length of a row from which an unpaced session waits for the answers that are under way
-STRAY = 20  # added to HOLD and CLUSTER, times the share of 429s that occur at any pace
-STRIKES = 3  # 429s at a load that was safe before, of calls not refused, which refute a cap in flight
-FEWEST = 4  # in flight, at least, of the first cap, and requests of a first rate: few prove little
-STEADY = 1.0  # seconds without a 429 at a cap until a higher one is tried
-LONG = 7.0  # seconds: a limit exhausted for this long is a quota window; idle time that is not measured
-PATIENCE = 3  # an exhausted limit is probed again after a third of the time it has been so
-SLOWEST = 3.5  # seconds between two probes at most, unless the end of the window or of a pause is known
-BELIEVED = 5  # probes in a row told a Retry-After, none of the call before: fewer may be refused calls
-LONGEST = 900.0  # seconds that a 503 may pause the session: one answer is no reason to stop for hours
-ALONE = 0.125  # seconds that a call waits after a 429, but for a probe; doubled each time it is refused
+START = 10  # requests in flight at the start: few are lost where the limit is low
+GROWTH = 1 / 8  # of a place in flight for each accepted request: as many more are lost when the limit is met
+CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: strays under a quarter rarely do that
+LEAK = 1 / 3  # of a 429 that an accepted request offsets: more than one 429 in four is a limit
+WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
+FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
+BRIEF = 0.5  # seconds in which fewer than 2 * CLUSTER requests measure no rate: they may be few by chance
+SLOWEST = 3.5  # seconds between probes without Retry-After: lost at most, 6 % of a minute
+SLACK = 0.01  # seconds that a departure may be early or late: timers are; at 500/s a burst of 5
+SAMPLE = 25  # requests at least until a curve is at its rate, which is then measured to 4 %; and of a quota
+QUICK, LONG = 2.5, 7.5  # seconds until a curve is at its rate: a lifted limit takes 3 to 5 times that
+DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice its time
+STEEPEST = 5  # times its time after which a curve rises no more: 250,000-fold
+ENOUGH = 1.5  # times its time until a curve may be cut; round trips of a 429 until the first probe
+EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
+LONGEST = 60.0  # seconds that one 503 pauses the session, and a refused call waits: not hours for one answer
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One call: its request in flight, and the 429s that it met."""
+
+    sent: float = 0.0
+    rejects: int = 0  # all of its 429s
+    refusals: int = 0  # the last ones, while others passed: they have a reason of the call's own
+    first: float = inf  # time of its first 429
+    last: float = -inf  # time of its last one
 
 
 class Throttle:
@@ -67,30 +80,20 @@ class Throttle:
     def __init__(
         self, concurrency: int, rate: float | None = None, notify: Callable[[str], None] = lambda text: None
     ) -> None:
-        self.in_flight = self._beside = self.throttled = 0  # all; of refused calls, beside others; 429s
-        self.paused_until = 0.0
+        self._concurrency, self._given, self._notify = concurrency, rate, notify
         self.state = OPEN if rate is None else PACED
-        self._notify = notify  # told what is learnt
-        self._concurrency = concurrency
-        self._is_given = rate is not None
-        self._cap: float = min(START, concurrency) if rate is None else concurrency
-        self._number, self._passed = 0, -inf  # of requests; departure of the last one accepted
-        self._run = self._first = 0.0  # length of the row of 429s; when the request of its first one was sent
-        self._epoch = -inf  # a 429 of a request sent before this belongs to an event that was handled
-        self._pace = Pace(rate or inf)  # inf: none yet
+        self.in_flight = self._beside = 0  # all requests; those of refused calls, which take no place
+        self.paused_until = 0.0
+        self._row = self._row_from = 0.0  # 429s not offset; departure of the first of them
+        self._passed = -inf  # departure of the last request that was accepted
         self._probe: Ticket | None = None
-        self._resume, self._exceeded = False, inf  # whether a pace is resumed; that at which it met the limit
-        self._since = self._from = 0.0  # exhausted since; from when the time until the next probe counts
-        self._told = inf  # the earliest end of the Retry-After of the last calls
-        self._teller: Ticket | None = None  # the last call that was answered 429
-        self._tellers = self._waited = 0  # probes in a row told one; probes answered 429 alone in flight
-        self._load = 0  # in flight when the limit was exhausted, less what was answered 429 since
-        self._safe = self._strikes = 0  # how many in flight are safe; 0: no cap is suspected
-        self._struck: dict[Ticket, int] = {}  # the calls whose 429s were strikes, and `_safe` before
-        self._step, self._raise_at = 1, 0.0  # of the next raise over what is safe
-        self._opened, self._accepted = -inf, 0  # start of what is measured, and requests accepted since
-        self._quota, self._width, self._budget = 0, 0.0, 0  # requests and seconds of a window; those left
-        self._late = 0.0  # seconds from the first answer in a window to the next requests
+        self._opened, self._accepted, self._idle = 0.0, 0, 0.0  # start of the measurement; since: requests, s
+        self._held = 0.0  # until when a call waits by itself after a 429, and is not refused
+        self._level: float = 0  # requests in flight that were accepted together; 0: none known; -inf: refuted
+        self._budget, self._width = 0, 0.0  # of a quota: requests, and seconds from one opening to the next
+        self._rate = rate or inf  # of the curve; inf: none yet
+        self._since = self._due = 0.0  # start of curve, level or probing; when the next might depart
+        self._counts = [[0, 0], [0, 0]]  # below and above the curve's rate, or the level: accepted, 429s
 
     @property
     def exhausted(self) -> bool:
@@ -100,229 +103,207 @@ class Throttle:
     @property
     def learned_rate(self) -> float | None:
         """Return the requests a second that the service allows, None while no rate is known."""
-        if self.state == PACED or (self.state == PROBING and self._resume):
-            return self._pace.rate
-        return self._quota / self._width if self._quota and self.state in (QUOTA, PROBING) else None
+        return None if self._rate == inf else self._rate
 
     def resume(self, rate: float) -> None:
         """Begin at a rate that was learnt before, unless one is given or known."""
-        if self.state == OPEN and self._pace.rate == inf:
-            self._pace.begin(rate)
-            self._go(PACED, self._concurrency)
+        if self._rate == inf:
+            self.state, self._rate = PACED, rate
 
-    def ready_at(self, now: float, *, beside: bool = False) -> float:
-        """Return when the next request may be sent: up to now at once, inf not before an answer arrives.
-
-        `beside`: for a refused call, which takes no place of others and waits for no pace but a given one.
-        """
+    def ready_at(self, now: float) -> float:
+        """Return when the next request may be sent: up to now at once, inf not before an answer arrives."""
         if now < self.paused_until:
             return self.paused_until
-        if self.in_flight >= self._concurrency or (not beside and self.in_flight - self._beside >= self._cap):
+        if self._probe or self.in_flight >= self._concurrency or self.in_flight - self._beside >= self._cap:
             return inf
-        if beside and self.state != PROBING and not self._is_given:
-            return now
-        if self.state == PACED:
-            return self._pace.due if self._pace.due - now > EARLY else now
-        held = self._run >= HOLD + STRAY * self._pace.known and self.in_flight
-        return inf if held or self._probe is not None else now
+        return self._due if self.state == PACED and self._due - now > SLACK else now
 
     def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
-        idle_since = self._pace.due if self.state == PACED else self._opened  # idle time is no rate
-        if now - idle_since > LONG and (self.state == PACED or (self.state == OPEN and not self.in_flight)):
-            self._opened, self._accepted = now, 0
-            self._pace.restart(self._number, now)
-        self.in_flight += 1
-        self._number += 1
         ticket = previous or Ticket()
-        beside = ticket.is_refused and self.state != PROBING
-        self._beside += beside
-        ticket.sent, ticket.number, ticket.beside = now, self._number, beside
-        ticket.load = self.in_flight - self._beside
-        paced = self.state == PACED and (self._is_given or not beside)
-        ticket.pace = self._pace.depart(now) if paced else inf
-        if self.state == PROBING:
+        ticket.sent = now
+        ready = self._due + SLACK if self.state == PACED else self._due
+        late = max(0.0, now - max(ready, self.paused_until))
+        idle = min(late, max(0.0, now - self._held))
+        self._idle += idle
+        if self.state == OPEN and self._idle > (now - self._opened) / 2:
+            self._measure(now, 0)
+        elif self.state == QUOTA and now > self._opened + self._width:  # not spent in time
+            self._budget = max(self._budget, self._accepted)
+            self._measure(now, 0)
+        elif self.state == PROBING:
             self._probe = ticket
-            self._since += max(0.0, now - self.paused_until)  # in which nothing was waiting
             self._pause(now + FLOOR)
-        elif self.state == QUOTA and not beside:
-            self._budget -= 1
-            if not self._budget:
-                self._cap, self._epoch = 1, now
+        elif self.state == PACED and ticket.refusals < 2:
+            self._since = min(self._since + idle, now)
+            self._due += late + 1 / self._pace(now)  # late departures are not made up for
+        self.in_flight += 1
+        self._beside += ticket.refusals > 0
+        if self.state != PACED:
+            self._due = now if self.in_flight - self._beside < self._cap else inf
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Take note of a request that was let through, whatever came of it."""
-        self._landed(ticket)
+        is_probe = ticket is self._probe
+        self.failed(ticket, now)
         self._accepted += 1
+        self._counts[self._is_above(ticket)][0] += 1
+        if ticket.sent > self._row_from:
+            self._row = max(0.0, self._row - LEAK)
         self._passed = max(self._passed, ticket.sent)
-        if self._run and ticket.sent > self._first:
-            self._run = max(0.0, self._run - LEAK)
-        self._pace.accepted(ticket)
-        if self.state == OPEN and self._safe:
-            self._raise_cap(ticket, now)
-        elif self.state == OPEN:
-            self._cap = min(self._cap + GROWTH, self._concurrency)
-        elif self.state == QUOTA and ticket.sent > self._epoch:
-            self._cap = min(self._cap + 1, self._concurrency)
-        elif ticket is self._probe:
-            self._reopened(ticket, now)
+        if is_probe:
+            self._reopened(ticket.sent, now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
-        self._landed(ticket)
-        self.throttled += 1
-        before, refused = ticket.last, ticket.reject(now, self._passed if self.state != PROBING else -inf)
-        if refused and (safe := self._struck.pop(ticket, 0)):  # it was no strike
-            self._strikes, self._safe = self._strikes - 1, max(self._safe, safe)
-        alone = ALONE * 2.0 ** min(ticket.refusals, 12) if refused else (now - ticket.first) / PATIENCE
-        own = now + max(retry_after or 0.0, ALONE, alone)
-        self._pace.rejected(ticket, counts=not refused)
+        is_probe = ticket is self._probe
+        self.failed(ticket, now)
+        before, ticket.last, ticket.first = ticket.last, now, min(ticket.first, now)
+        ticket.rejects += 1
         if self.state == PROBING:
-            self._still_exhausted(ticket, now, retry_after)
+            ticket.refusals = 0
+            if is_probe:
+                self._level = self._level if self.in_flight else min(self._level, 0)
+                self._pause(self._next_probe(now, retry_after))
+            else:
+                self._level -= 1
             return self.paused_until + FLOOR
-        if ticket.sent < self._epoch:
-            return own
-        if refused and (ticket.is_refused or self.state != QUOTA or self._budget > 0):
-            self._budget += self.state == QUOTA and not ticket.beside
-            return own
-        if not self._run:
-            self._first = ticket.sent
-        self._run += not self._first <= before < inf  # each call counts once
-        cluster = CLUSTER + STRAY * self._pace.known + self.in_flight / (8 if self.state == PACED else 16)
-        if self._run >= cluster or (self.state == QUOTA and self._budget <= 0):
-            self._exhausted(ticket, now)
-            return self.paused_until + FLOOR
-        if self.state == QUOTA:
-            self._budget, self._cap = self._budget + (not ticket.beside), 1
-            self._late = min(self._late + ALONE, self._width / 4)
-        elif not self._is_given:
-            self._isolated(ticket, now)
-        return own
+        is_refused = ticket.rejects > 1 and before < self._passed
+        ticket.refusals = ticket.refusals + 1 if is_refused else 0
+        doubled = min(WAIT * 2.0 ** min(ticket.refusals, LONGEST), LONGEST)
+        alone = doubled if is_refused else min((now - ticket.first) / 2, SLOWEST)
+        again = now + max(alone, WAIT, retry_after or 0.0)
+        is_before = ticket.sent < self._since  # it says nothing of the present curve or level
+        if is_refused or (is_before and self.state != OPEN):
+            return again
+        self._held = max(self._held, again)
+        self._counts[self._is_above(ticket)][1] += not is_before
+        self._add_to_row(ticket.sent, before, now)
+        if self.state == OPEN and not is_before:
+            self._judge_open(ticket.sent, now)
+        elif self.state == PACED and now - self._since > ENOUGH * self._time and self._is_excess():
+            high = self._pace(ticket.sent)
+            low = min(max(self._counts[0][0] + self._counts[1][0], 1) / (now - self._since), high)
+            # Nearer to the accepted rate; but while the curve was below its rate, a bucket was refilled.
+            self._follow(sqrt(low * sqrt(low * high)), now, now)
+        return self.paused_until + FLOOR if self.exhausted else again
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         """Take note of any other end, be it cancelled; `retry_after`: the seconds of a 503, which pause."""
-        self._landed(ticket)
+        self.in_flight -= 1
+        self._beside -= ticket.refusals > 0
+        if self.state != PACED:
+            self._due = min(self._due, now)
         if ticket is self._probe:
             self._probe = None
-        if retry_after and retry_after <= LONGEST:
-            self._pause(now + retry_after)
+        if retry_after:
+            self._pause(now + min(retry_after, LONGEST))
 
-    def _landed(self, ticket: Ticket) -> None:
-        self.in_flight -= 1
-        self._beside -= ticket.beside
+    @property
+    def _cap(self) -> float:
+        """How many requests may be in flight."""
+        cap: float = self._concurrency
+        if self.state == OPEN and self._level:
+            rounds = (self._counts[0][0] + self._counts[1][0]) / self._level
+            return min(cap, self._level + int((GROWTH * rounds) ** 2))
+        if self.state in (OPEN, QUOTA):
+            cap = min(cap, START + GROWTH * self._accepted)
+        left = self._budget - self._accepted
+        return min(cap, left if left > 0 else 1 - GROWTH * left) if self.state == QUOTA else cap
 
-    def _isolated(self, ticket: Ticket, now: float) -> None:
-        if self.state == PACED and self._pace.learnt():  # at any pace: look for the limit anew
-            self._safe, self._strikes, self._struck, self._epoch = 0, STRIKES, {}, now
-            self._pace.restart(self._number, now)
-            self._go(OPEN, START)
-            self._notify(f"the service answers {self._pace.known:.0%} of requests with 429 at any pace")
+    @property
+    def _time(self) -> float:
+        """Seconds until the curve is at its rate."""
+        return min(max(SAMPLE / self._rate, QUICK), LONG)
+
+    def _pace(self, now: float) -> float:
+        """Return the requests a second at a time."""
+        x = min((now - self._since) / self._time - 1, STEEPEST)
+        return self._given or self._rate * exp(DIP * x * x * x)
+
+    def _is_above(self, ticket: Ticket) -> bool:
+        """Return whether a request departed above the curve's rate, or is answered above the level."""
+        return self._cap > self._level if self.state == OPEN else ticket.sent - self._since > self._time
+
+    def _is_excess(self) -> bool:
+        """Return whether 429s are more frequent above than below, and not by chance."""
+        (below, few), (above, many) = self._counts
+        expected = few * (above + many) / (below + few + 1)
+        return not self._given and many > expected + sqrt(expected) + 1 / 2
+
+    def _is_measured(self, now: float) -> bool:
+        """Return whether the measurement was not idle, nor brief, nor with few requests."""
+        least = 2 if now - self._opened >= BRIEF else 2 * CLUSTER
+        return self._accepted >= least and self._idle <= (now - self._opened) / 2
+
+    def _add_to_row(self, sent: float, before: float, now: float) -> None:
+        """Add a 429 of a call that met another one `before`; if the row is a cluster, begin to probe."""
+        if not self._row:
+            self._row_from = sent
+        self._row += before < self._row_from
+        is_spent = self.state == QUOTA and self._accepted >= self._budget
+        if is_spent or self._row >= CLUSTER + self.in_flight / (2 * CLUSTER):
+            self._exhaust(sent, now, -inf if self._level else self.in_flight)
+
+    def _exhaust(self, sent: float, now: float, level: float) -> None:
+        """Begin to probe."""
+        self.state, self._row, self._since, self._level = PROBING, 0.0, now, level
+        self._pause(now + max(ENOUGH * (now - sent), FLOOR))
+
+    def _judge_open(self, sent: float, now: float) -> None:
+        """Probe if calls are few: their number in flight is not the limit; else correct the level."""
+        if self.in_flight < self._cap / 2 and self._is_measured(now):
+            self._exhaust(sent, now, -inf)
+        elif self._level and (self._cap == self._level or self._is_excess()):
+            self._level, self._since, self._counts = max(1, self._cap - 1), now, [[0, 0], [0, 0]]
+
+    def _next_probe(self, now: float, retry_after: float | None) -> float:
+        """Return when the next probe departs, if one was refused now."""
+        waited = now - self._since
+        end = self._opened + self._width * (1 - EARLY) if self._budget else self._since
+        if now < end:
+            return min(end, now + max(2 * SAMPLE / self._rate, min(waited, retry_after or 0.0)))
+        wait = min(waited, retry_after) if retry_after else min((now - max(end, self._since)) / 2, SLOWEST)
+        return now + max(wait, EARLY * self._width if self._budget else FLOOR, FLOOR)
+
+    def _reopened(self, sent: float, now: float) -> None:
+        """Go on after a probe that was accepted, as the docstring of the module has it."""
+        measured, is_idle = max(sent - self._opened, FLOOR), self._idle > (sent - self._opened) / 2
+        # Without the probe, which is the first of what follows.
+        passed, budget, self._budget = self._accepted - 1, self._budget, 0
+        if self._given:
+            self._follow(self._given, sent, now)
+        elif sent - self._since > max(QUICK, measured / 2) and passed >= SAMPLE and not is_idle:
+            self.state, self._budget, self._width, self._rate = QUOTA, passed, measured, passed / measured
+            self._pause(sent + EARLY * measured)
+        elif budget and (passed > (1 - DIP) * budget or measured < 2 * EARLY * self._width):
+            self.state, self._budget = QUOTA, max(passed, budget)
             return
-        if self.state == OPEN and self._safe:
-            self._judge_cap(ticket, now)
-            if self._strikes < STRIKES or ticket.number - self._pace.marked < SAMPLE:
+        elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
+            self.state, self._counts = OPEN, [[0, 0], [0, 0]]
+            is_refuted = self._level < 0
+            if is_refuted or (passed and not self._level):
+                self._level = 1
+            if is_refuted or not passed:  # the measurement goes on
                 return
-        elif self._cap < self._concurrency or not self._pace.excessive(ticket):
-            return
-        self._epoch = now
-        if self.state == PACED:
-            self._follow(now, self._pace.correct(ticket))
-        elif self._strikes < STRIKES:
-            self._suspect(ticket.load - 1, now)
-        else:
-            self._follow(now, self._pace.enter(ticket, self._pace.measured(ticket, 1.0)))
+        elif budget or is_idle:
+            self._follow(self._rate, sent, now)
+        else:  # few: refused calls may have kept others back, but one passed in the time exhausted
+            least = 0.0 if passed >= CLUSTER else 1 / max(sent - self._since, FLOOR)
+            self._follow(max(passed / measured, least), sent, now)
+        self._measure(sent, 1)
 
-    def _suspect(self, together: int, now: float) -> None:
-        if not self._strikes:
-            self._safe = min(max(FEWEST, together), self._concurrency)
-        self._step, self._raise_at = 1, now + STEADY
-        self._go(OPEN, min(3, self._safe))
+    def _measure(self, now: float, accepted: int) -> None:
+        """Begin a measurement."""
+        self._opened, self._accepted, self._idle = now, accepted, 0.0
 
-    def _judge_cap(self, ticket: Ticket, now: float) -> None:
-        self._epoch, self._step, self._raise_at = now, 1, now + STEADY
-        if ticket.load <= self._safe and ticket not in self._struck:  # one for each call, to be taken back
-            self._struck[ticket] = self._safe
-            self._strikes += 1
-            self._safe, self._cap = max(1, int(0.9 * self._safe)), min(self._cap, max(1, ticket.load // 2))
-        self._cap = min(self._cap, self._safe)
-
-    def _raise_cap(self, ticket: Ticket, now: float) -> None:
-        if self._cap < min(self._safe, self._concurrency):
-            self._cap += 1
-        elif now >= self._raise_at and ticket.load >= self._cap:
-            self._safe = int(self._cap)
-            self._cap = min(self._safe + self._step, self._concurrency)
-            self._step = min(4, 2 * self._step)
-            self._raise_at = now + STEADY
-
-    def _exhausted(self, ticket: Ticket, now: float) -> None:
-        self._run, self._resume, self._exceeded = 0.0, self.state == PACED, self._pace.at(ticket.sent)
-        self._since, self._from, self._waited, self._load = ticket.sent, now, 0, self.in_flight
-        self._told, self._teller, self._tellers = inf, ticket, 0
-        if self.state != PACED:
-            self._pace.restart(self._number, ticket.sent, exhausted=True)
-        self._pause(now + max(1.5 * (now - ticket.sent), FLOOR))
-        if self._quota and self._accepted >= 0.9 * self._quota:
-            self._pause(min(self._opened + self._width - 0.5, now + 60))
-            self._from = self.paused_until - 0.5
-        self._go(PROBING, self._concurrency)
-        self._epoch = max(now, self.paused_until)
-
-    def _still_exhausted(self, ticket: Ticket, now: float, pause: float | None) -> None:
-        if ticket is not self._probe:  # sent before: the same event
-            self._load -= 1
-            return
-        self._probe = None
-        self._waited += ticket.load == 1
-        self._pause(now + max(FLOOR, min((now - self._from) / PATIENCE, SLOWEST)))
-        if ticket is self._teller:
-            return
-        self._teller, self._tellers = ticket, self._tellers + 1 if pause else 0
-        self._told = min(self._told, now + pause) if pause else inf
-        if self._tellers >= BELIEVED and self._told - 1 > self.paused_until:  # in whole seconds, rounded up
-            self._from = self._told - 2  # the next interval is a third of a second
-            self._pause(self._told - 1)
-
-    def _reopened(self, ticket: Ticket, now: float) -> None:
-        self._probe = None
-        exhausted = ticket.sent - self._since if self._waited else 0.0  # for how long, as a probe found
-        accepted, cycle = max(self._accepted - 1, 1), max(ticket.sent - self._opened, FLOOR)
-        if self._is_given:
-            self._follow(now, (self._pace.rate, 0.0, 1.0, 0.0))
-        elif exhausted >= LONG or (self._quota and max(cycle, 3 * exhausted) >= 0.9 * self._width):
-            self._width = cycle if self._quota else exhausted
-            self._quota, self._budget = accepted, accepted - 1
-            self._opened, self._accepted = ticket.sent, 1
-            self._pause(now + self._late)
-            self._go(QUOTA, 3)
-            self._notify(f"the service allows about {self._quota} requests in {self._width:.0f} s")
-        elif self._quota and 2 * self._budget < self._quota:
-            self._go(QUOTA, 3)
-        elif self._accepted < 2 and not self._resume:  # all but probes may be refused calls
-            self._opened, self._accepted, self._quota = ticket.sent, 0, 0
-            self._go(OPEN, START)
-        elif self._resume or self._quota or self._strikes >= STRIKES or self._waited:
-            self._opened, self._accepted, self._quota = ticket.sent, 1, 0
-            if self._resume:
-                rate = inf if accepted < 2 and not self._waited else accepted / cycle  # inf: as before
-                rate = max(rate, self._pace.measured(ticket, 1.0))
-                self._follow(now, self._pace.resume(ticket, rate, self._exceeded))
-            else:
-                self._follow(now, self._pace.enter(ticket, max(accepted, FEWEST) / cycle))
-        else:
-            self._pace.restart(ticket.number, ticket.sent)
-            self._suspect(self._load, now)
-
-    def _follow(self, now: float, curve: Curve) -> None:
-        before, rate = self._pace.rate, curve[0]
-        self._pace.start(now, curve, max(now + 3 / rate, self.paused_until))
-        self._go(PACED, self._concurrency)
-        if not 0.9 < before / rate < 1.1:
+    def _follow(self, rate: float, since: float, now: float) -> None:
+        """Start a curve at a rate; the next request departs after one interval of it."""
+        if not 1 - DIP < self._rate / rate < 1 + DIP:
             self._notify(f"the service allows about {rate:.3g} requests/s")
-
-    def _go(self, state: str, cap: float) -> None:
-        self.state, self._cap = state, min(cap, self._concurrency)
+        self.state, self._rate, self._since, self._counts = PACED, rate, since, [[0, 0], [0, 0]]
+        self._due, self._row = max(now + 1 / rate, self.paused_until), 0.0
 
     def _pause(self, until: float) -> None:
         self.paused_until = max(until, self.paused_until)
