@@ -52,6 +52,7 @@ from tests.support.warehouses import (
 )
 
 
+@pytest.mark.unmeasured
 def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
     box: Sandbox, clock: Clock, duck: Target
 ) -> None:
@@ -76,6 +77,7 @@ def test_run_twice_it_asks_for_what_may_have_changed_and_alters_nothing(
 TABLES = ("links", "tags", "clicks_daily", "clicks_by_tag", "clicks_by_dimension")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "target",
     ["filesystem", "postgres", "sqlite"],
@@ -534,6 +536,7 @@ def test_a_duckdb_file_may_have_any_name(box: Sandbox, clock: Clock, tmp_path: P
     assert found == [(2,)]
 
 
+@pytest.mark.unmeasured
 def test_two_duckdb_files_of_one_stem_are_two_warehouses(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
     for name in ("clicks.1.duckdb", "clicks.2.duckdb"):
         target = local("duckdb", tmp_path)

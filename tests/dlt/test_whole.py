@@ -30,6 +30,7 @@ def said(target: Target) -> list[dict[str, Any]]:
         return [dict(zip(names.split(", "), row, strict=True)) for row in rows]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("target", ["duckdb", "sqlite", "postgres"], indirect=True)
 def test_each_load_says_what_it_was(box: Sandbox, clock: Clock, target: Target) -> None:
     failures: list[Failure] = []
@@ -53,6 +54,7 @@ def test_each_load_says_what_it_was(box: Sandbox, clock: Clock, target: Target) 
     assert [bool(sql_rows(target, table)) for table in TABLES] == [True] * 4 + [False, True]
 
 
+@pytest.mark.unmeasured
 def test_tables_of_postgres_have_primary_keys(
     box: Sandbox, clock: Clock, postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +207,7 @@ def full_disk(*_: object) -> int:
     raise ExportError("x cannot be written: No space left on device")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("lags", ["- + +", "+ - -"])
 def test_a_listing_of_a_backend_that_lags_behind_is_not_taken_for_whole(
     box: Sandbox, clock: Clock, duck: Target, lags: str

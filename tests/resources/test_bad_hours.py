@@ -74,6 +74,7 @@ async def job(server: wire.Wire, session: AsyncSession) -> int:
     return len(server.requests) - before
 
 
+@pytest.mark.unmeasured
 async def test_a_week_with_bad_hours_is_normal_ten_minutes_after_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

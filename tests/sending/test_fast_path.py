@@ -23,7 +23,7 @@ from slashtag._sending.health import KEPT
 
 from ..support import wire as wires
 from ..support.sending import APIKEY, PAGE, ROWS, TAG, connect, get, post, put, until
-from ..support.wire import Wire, message, ok
+from ..support.wire import Connection, Wire, message, ok
 
 ONCE = RetryPolicy(max_attempts=1)
 PAGE_BYTES = wires.body_of(200, "ok", PAGE)
@@ -384,6 +384,24 @@ async def test_a_connection_that_rested_too_long_is_not_used() -> None:
         clock.now += KEEP_ALIVE + 1
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2, 3]
+
+
+async def test_an_answer_to_no_question_at_rest_is_not_taken_for_the_next_ones() -> None:
+    go_on = asyncio.Event()
+
+    async def play(connection: Connection) -> None:
+        await connection.send(message(200, PAGE_BYTES))
+        await go_on.wait()
+        await connection.send(message(408, b""))
+        await connection.peer_gone()
+
+    async with Wire([wires.Answer(play), ok(PAGE)]) as wire, connect(wire, retry=ONCE) as session:
+        await get(session)
+        [pooled] = fast_path_of(session)._idle
+        go_on.set()
+        await until(lambda: pooled.protocol.should_close)
+        await get(session)
+        assert [request.connection for request in wire.requests] == [1, 2]
 
 
 async def test_a_new_connection_that_is_closed_at_once_has_sent_nothing() -> None:
