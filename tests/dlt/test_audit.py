@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from datetime import time as clock_time
 from pathlib import Path
@@ -29,7 +27,7 @@ from slashtag import (
 from slashtag.dlt import Audit, Monitor, _records, audit, audit_file
 from slashtag.sandbox import Sandbox
 from tests.support.laws import examples
-from tests.support.sandboxes import forget, new_key
+from tests.support.sandboxes import altered, forget, new_key, refused_link
 from tests.support.warehouse_days import lagging, rename, swap
 from tests.support.warehouses import DAY, START, Clock, Target, local, simulated_clock, truth
 
@@ -68,24 +66,6 @@ def single(box: Sandbox) -> list[str]:
     names = Counter(url.slashtag for url in box.truth.urls())
     urls = sorted(box.truth.urls(), key=lambda url: -url.hits)
     return [url.slashtag for url in urls if names[url.slashtag] == 1]
-
-
-@contextmanager
-def answering(box: Sandbox, change: Any) -> Iterator[None]:
-    """Have the data of statistics pass `change(path, query, data)`, which may return other data."""
-    answer = box._service.answer
-
-    def altered(asked: Any, headers: Any) -> Any:
-        answered = answer(asked, headers)
-        if "/stats" not in asked.path or answered.status != 200:
-            return answered
-        return msgspec.structs.replace(answered, data=change(asked.path, asked.query, answered.data))
-
-    box._service.answer = altered  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        box._service.answer = answer  # type: ignore[method-assign]
 
 
 @examples(2)
@@ -171,17 +151,15 @@ def test_renamed_deleted_and_new_links_are_no_faults(box: Sandbox, clock: Clock,
 
 def test_a_listing_that_is_cut_short_proves_nothing(box: Sandbox, clock: Clock, duck: Target) -> None:
     duck.load_first(box)
-    answer, first = box._service.answer, []
+    first: list[Any] = []
 
-    def cut(asked: Any, headers: Any) -> Any:
-        answered = answer(asked, headers)
+    def cut(asked: Any, answered: Any) -> Any:
         if asked.path.endswith("/urls") and len(first) < 2:
             first.append(asked)
-            answered.data["items"] = answered.data["items"][:100]  # type: ignore[index]
+            answered.data["items"] = answered.data["items"][:100]
         return answered
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(box._service, "answer", cut)
+    with altered(box, cut):
         assert audited(duck, box).unproved
 
 
@@ -235,17 +213,18 @@ def test_all_time_that_is_no_sum_of_ranges_is_not_trusted(
     if is_edited:
         change(duck, (EDIT, 1, name, day))
 
-    def wrong(path: str, query: Any, data: Any) -> Any:
-        if path.endswith("alltime"):
-            months = data["clicks_breakdown"].get("2024", {})
-            if kind == "missing":
-                return data | {"clicks_breakdown": {}}
-            if kind == "shifted":
-                return data | {"clicks_breakdown": {"2024": {str(int(m) - 1): n for m, n in months.items()}}}
-            return data | {"clicks_breakdown": {"2024": {m: n - 1 for m, n in months.items() if n}}}
-        return data
+    def wrong(asked: Any, answered: Any) -> Any:
+        if not asked.path.endswith("alltime"):
+            return answered
+        months = answered.data["clicks_breakdown"].get("2024", {})
+        breakdown = {
+            "missing": {},
+            "shifted": {"2024": {str(int(m) - 1): n for m, n in months.items()}},
+            "fewer": {"2024": {m: n - 1 for m, n in months.items() if n}},
+        }[kind]
+        return msgspec.structs.replace(answered, data=answered.data | {"clicks_breakdown": breakdown})
 
-    with answering(box, wrong):
+    with altered(box, wrong):
         assert cells(audited(duck, box)) == ({(name, day)} if is_edited else set())
     assert "not the sum" in caplog.text or "contradict its days" in caplog.text
 
@@ -288,16 +267,7 @@ def test_answers_that_count_some_of_the_slashtags_are_no_faults(clock: Clock, tm
 def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, duck: Target) -> None:
     duck.load_first(box)
     name = single(box)[0]
-    answer = box._service.answer
-
-    def refuse(asked: Any, headers: Any) -> Any:
-        answered = answer(asked, headers)
-        if name not in asked.query.get("url_keys", "").split(","):
-            return answered
-        return msgspec.structs.replace(answered, status=403, message="Forbidden.", data=[])
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(box._service, "answer", refuse)
+    with refused_link(box, name, 403):
         found = audited(duck, box)
     assert [each.slashtags for each in found.unproved] == [(name,)]
     assert found.differences == ()

@@ -14,7 +14,7 @@ import pytest
 from slashtag import ExportError, Failure, RetryPolicy
 from slashtag.dlt import Monitor, ShrunkListingError, _files
 from slashtag.sandbox import Sandbox
-from tests.support.sandboxes import forget, refused_link
+from tests.support.sandboxes import altered, forget, refused_link
 from tests.support.warehouse_days import lagging
 from tests.support.warehouses import DAY, START, Clock, Target, sql_rows, truth
 
@@ -212,11 +212,10 @@ def full_disk(*_: object) -> int:
 def test_a_listing_of_a_backend_that_lags_behind_is_not_taken_for_whole(
     box: Sandbox, clock: Clock, duck: Target, lags: str
 ) -> None:
-    answer, listings = box._service.answer, []
+    listings: list[Any] = []
     newest = sorted(box.truth.urls(), key=lambda url: (url.created_at, url.id))[-9:]
 
-    def lag(asked: Any, headers: Any) -> Any:
-        answered = answer(asked, headers)
+    def lag(asked: Any, answered: Any) -> Any:
         if asked.path.endswith("/urls"):
             if asked.query.get("page", "1") == "1":
                 listings.append(asked)
@@ -227,8 +226,7 @@ def test_a_listing_of_a_backend_that_lags_behind_is_not_taken_for_whole(
         return answered
 
     failures: list[Failure] = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(box._service, "answer", lag)
+    with altered(box, lag):
         duck.load(box, Monitor(on_error=failures.append))
     agreed = lags == "+ - -"
     assert len(rows_of(duck, "links")) == 130

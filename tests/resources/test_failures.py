@@ -25,32 +25,8 @@ from slashtag import (
     Year,
 )
 from slashtag.sandbox import Fault
-from tests.resources.accounts import YEARS, Account, client, counts, serving, slowly
+from tests.resources.accounts import YEARS, Account, client, serving, slowly
 from tests.support.sending import turns
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
-    account: Account, asynchronous: bool
-) -> None:
-    keys = account.keys[:1000]
-    keys[537] = "nobody-has-this"
-    failures: list[Failure] = []
-    query = DateRange("2024-01-01", "2024-12-31")
-    async with account.serve(unknown_keys="error") as box, client(box) as api:
-        stats = await api.stats.collect(
-            query, keys=slowly(keys) if asynchronous else keys, on_error=failures.append
-        )
-        truth = box.truth.range(
-            "2024-01-01", "2024-12-31", keys=[key for key in keys if key != "nobody-has-this"]
-        )
-        requests = len(box.requests)
-    assert counts(stats) == counts(truth)
-    assert [failure.keys for failure in failures] == [("nobody-has-this",)] * 12
-    assert len({failure.label for failure in failures}) == 12
-    assert all(isinstance(failure.error, BadRequestError) for failure in failures)
-    # 10 batches x 12 windows, and what setting one slashtag apart costs.
-    assert 120 < requests < 120 + 12 * 16
 
 
 @pytest.mark.unmeasured

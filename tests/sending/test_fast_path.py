@@ -115,9 +115,13 @@ WATCHED = [stand_in, stand_in_publicly, trace, replace, another_aiohttp, switche
 
 
 @pytest.mark.parametrize("watch", WATCHED)
-async def test_whoever_watches_aiohttp_sees_each_request(
-    monkeypatch: pytest.MonkeyPatch, seen: list[str], watch: Callable[[pytest.MonkeyPatch], None]
+async def test_whoever_watches_aiohttp_sees_each_request_and_the_session_says_once_why(
+    monkeypatch: pytest.MonkeyPatch,
+    seen: list[str],
+    caplog: pytest.LogCaptureFixture,
+    watch: Callable[[pytest.MonkeyPatch], None],
 ) -> None:
+    caplog.set_level(logging.INFO, "slashtag")
     async with Wire([ok(PAGE), ok(ROWS), ok(PAGE)]) as wire:
         with monkeypatch.context() as patch:
             watch(patch)
@@ -128,19 +132,6 @@ async def test_whoever_watches_aiohttp_sees_each_request(
         async with connect(wire) as session:
             await get(session)
         assert seen == ["GET", "PUT"]
-
-
-@pytest.mark.parametrize("watch", WATCHED)
-async def test_a_session_says_once_why_its_requests_leave_the_fast_path(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    watch: Callable[[pytest.MonkeyPatch], None],
-) -> None:
-    caplog.set_level(logging.INFO, "slashtag")
-    watch(monkeypatch)
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        await get(session)
-        await get(session)
     told = [record.levelname for record in caplog.records if "ClientSession.request" in record.getMessage()]
     # To switch it off, or to pass a session, is the user's own choice.
     assert told == ["INFO"] * (watch is not switched_off)
