@@ -203,6 +203,7 @@ async def test_failures_of_another_result_are_an_error_and_nothing_is_sent(accou
             (RangeStats(), failures),  # of another sum, or of one that is whole already
             (PeriodStats(missing=100), failures),  # of another query
             ({}, failures),  # of a sum
+            ({}, failures[:1]),
             (table, failures),
             (months, each),
             (table, [*each, *each]),
