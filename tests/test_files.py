@@ -117,3 +117,14 @@ def test_folders_on_other_systems_are_those_that_are_usual_there(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(_files.sys, "platform", platform)
     assert _files.user_folder(kind) == (found and Path(found))
+
+
+def test_a_child_that_was_forked_leaves_the_locks_to_its_parent(tmp_path: Path) -> None:
+    lock, other = FileLock(tmp_path / "a"), FileLock(tmp_path / "a")
+    assert lock.acquire()
+    _files._forget_in_child()
+    assert not lock.is_held
+    lock.release()
+    assert (tmp_path / "a.lock").exists()
+    assert other.acquire()
+    other.release()

@@ -235,3 +235,13 @@ def test_options_of_csv_go_with_csv(cli: Cli, box: Sandbox, tmp_path: Path, wron
     assert len(box.requests) == asked
     for form in ((), ("--format", "csv")):
         assert ";" in cli("top", "2024-06", *wrong, *form).out.splitlines()[0]
+
+
+def test_the_least_clicks_of_slashtags_that_others_share_are_told(cli: Cli, own: Sandbox) -> None:
+    own.add_tag("mail")
+    for slashtag in ("x", "y"):
+        own.add_click(own.add_url(slashtag, tag="mail"), "2024-06-01T09:00:00", times=2)
+        own.add_click(own.add_url(slashtag, domain_id=1), "2024-06-01T09:00:00", times=3)
+    ran = cli("export", "clicks", "2024-06", "--tag", "mail")
+    assert "incomplete: of 2 slashtags" in ran.err
+    assert sum(row["clicks"] for row in objects(ran.out)) <= 4

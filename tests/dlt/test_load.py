@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
@@ -447,6 +448,25 @@ except ConfigurationError as error:
     else:
         assert all(line.startswith(str(tmp_path / "dlt")) for line in ran.stdout.split())
         assert len(ran.stdout.split()) == 2
+
+
+def test_temporary_files_go_to_the_folder_of_data_where_no_other_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "none")])
+    local_pipeline("filesystem", tmp_path / "clicks")
+    assert tempfile.gettempdir() == str(tmp_path / "dlt")
+
+
+def test_links_whose_clicks_cannot_be_requested_are_listed_and_told(
+    box: Sandbox, clock: Clock, duck: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    box.add_url("a,b")
+    loaded = duck.load(box, since=clock.today)
+    assert (loaded["links"], loaded["clicks_daily"]) == (131, len(truth(box, clock.today)) // 20 - 1)
+    assert "'a,b'" in caplog.text
+    assert [row[5] for row in duck.rows("loads")] == [False]
 
 
 def test_telemetry_is_off_unless_the_user_turned_it_on(

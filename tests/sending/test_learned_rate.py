@@ -96,6 +96,9 @@ def test_the_folder_follows_the_rules_of_xdg(
     assert learned_rate.path() == tmp_path / ".local" / "state" / "slashtag" / "rates.json"
     monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     assert learned_rate.path() is None
+    learned_rate.save(*ACCOUNT, 5.0)
+    assert learned_rate.load(*ACCOUNT) is None
+    assert not (tmp_path / "missing").exists()
 
 
 async def throttled(session: AsyncSession, requests: int) -> tuple[int, float | None]:
