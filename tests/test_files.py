@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -97,3 +98,33 @@ def test_a_path_where_no_lock_can_be_is_an_error(tmp_path: Path) -> None:
         lock.acquire()
     assert not lock.is_held
     lock.release()
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "variables", "found"),
+    [
+        ("win32", "config", {"APPDATA": "/data"}, "/data/slashtag"),
+        ("win32", "state", {"LOCALAPPDATA": "/local"}, "/local/slashtag"),
+        ("win32", "state", {"LOCALAPPDATA": "", "HOME": "relative"}, None),
+        ("darwin", "config", {"HOME": "/home"}, "/home/Library/Application Support/slashtag"),
+        ("darwin", "config", {"HOME": "relative"}, None),
+    ],
+)
+def test_folders_on_other_systems_are_those_that_are_usual_there(
+    monkeypatch: pytest.MonkeyPatch, platform: str, kind: Any, variables: dict[str, str], found: str | None
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(_files.sys, "platform", platform)
+    assert _files.user_folder(kind) == (found and Path(found))
+
+
+def test_a_child_that_was_forked_leaves_the_locks_to_its_parent(tmp_path: Path) -> None:
+    lock, other = FileLock(tmp_path / "a"), FileLock(tmp_path / "a")
+    assert lock.acquire()
+    _files._forget_in_child()
+    assert not lock.is_held
+    lock.release()
+    assert (tmp_path / "a.lock").exists()
+    assert other.acquire()
+    other.release()

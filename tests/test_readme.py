@@ -195,6 +195,7 @@ def test_every_command_is_documented() -> None:
         assert any(part == name or part.startswith(f"{name} ") for part in documented), name
 
 
+@pytest.mark.unmeasured
 def test_the_transcript_is_what_the_demo_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pydantic
 import pytest
-from fastapi import FastAPI
 
 import slashtag
 from slashtag import (
@@ -132,8 +131,15 @@ def test_pydantic_refuses_what_is_no_record() -> None:
             adapter.validate_python(wrong)
 
 
+def application() -> Any:
+    # Imported where it is used, as that takes a second in each process that collects tests.
+    from fastapi import FastAPI
+
+    return FastAPI()
+
+
 async def test_endpoints_of_fastapi_return_records() -> None:
-    app = FastAPI()
+    app = application()
 
     async def clicks() -> dict[str, RangeStats]:
         return {"spring": DAYS}
@@ -153,7 +159,7 @@ async def test_endpoints_of_fastapi_return_records() -> None:
 
 async def _echo(kind: Any, body: Any) -> tuple[int, Any]:
     """Post a body to an endpoint; return the repr of what it got, or place and message of each error."""
-    app = FastAPI()
+    app = application()
 
     async def endpoint(value: Any) -> str:
         return repr(value)
@@ -165,7 +171,7 @@ async def _echo(kind: Any, body: Any) -> tuple[int, Any]:
 
 
 async def test_endpoints_of_fastapi_return_metrics() -> None:
-    app = FastAPI()
+    app = application()
     async with AsyncSession("http://127.0.0.1:1", apikey="a" * 20, apisecret="b" * 12) as session:
         numbers = session.metrics.to_dict()
 
@@ -197,7 +203,7 @@ async def test_errors_about_a_change_do_not_show_its_password(body: Any) -> None
     with pytest.raises(pydantic.ValidationError) as raised:
         pydantic.TypeAdapter(list[Change]).validate_python([body])
     assert "not to be shown" not in str(raised.value) + repr(raised.value.errors())
-    app = FastAPI()
+    app = application()
 
     async def endpoint(changes: list[Change]) -> None:
         raise AssertionError

@@ -244,3 +244,9 @@ def test_each_exported_name_has_a_definition_of_its_own() -> None:
             if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
                 source = init.parent / f"{node.module.replace('.', '/')}.py"
                 assert {each.name for each in node.names} <= _single_names(source), source
+
+
+def test_a_name_that_there_is_not_is_an_error_and_all_others_are_listed() -> None:
+    with pytest.raises(AttributeError, match="nothing"):
+        slashtag.nothing  # noqa: B018
+    assert set(slashtag.__all__) <= set(dir(slashtag))

@@ -96,3 +96,9 @@ def test_a_lost_answer_to_a_write_is_told(cli: Cli, own: Sandbox) -> None:
     assert ran.code == 1
     assert "it may have been done" in ran.error
     assert len(own.requests) == 1
+
+
+def test_a_body_that_is_not_utf_8_sends_nothing(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "body.json").write_bytes(b'{"name": "\xff"}')
+    assert cli("api", "POST", "tags", "--input", str(tmp_path / "body.json")).code == 2
+    assert not own.requests

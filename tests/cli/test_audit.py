@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +18,8 @@ if not os.environ.get("CI"):
     pytest.importorskip("dlt")
 
 import duckdb
+
+from slashtag.dlt import Audit, Monitor, Unproved
 
 SINCE = ("--since", "2025-09-01")
 DAYS = ("--timezone", "+00:00", *SINCE, "--until", "2025-11-30")
@@ -30,7 +34,8 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: Cli, box: Sandbox) -> None:
     assert cli("sync", "clicks.duckdb", *SINCE).code == 0
-    assert (cli("audit", "clicks.duckdb").code, cli("audit", "clicks.duckdb").out) == (0, "")
+    whole = cli("audit", "clicks.duckdb")
+    assert (whole.code, whole.out) == (0, "")
     with duckdb.connect("clicks.duckdb") as file:
         table = "slashtag.clicks_daily"
         name, day = file.execute(
@@ -87,3 +92,28 @@ def test_what_cannot_be_audited_is_refused_before_anything_is_sent(
     ran = cli("audit", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert not box.requests
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 30), (3, 2)])
+def test_what_is_no_fault_and_what_is_not_proved_is_said(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, first: int, last: int
+) -> None:
+    names = tuple(f"k{n}" for n in range(20))
+    found = Audit(
+        first=date(2025, 9, first),
+        last=date(2025, 9, last),
+        timezone="+00:00",
+        links=20,
+        unproved=(Unproved(names[:3], "the answers contradict each other"),),
+        renamed={"old": "new"},
+        gone=names,
+        not_held=("k1",),
+    )
+    module = SimpleNamespace(audit_file=lambda *_, **__: found, Monitor=Monitor)
+    monkeypatch.setattr("slashtag.cli.commands.audit.imported", lambda _: module)
+    Path("q.csv").touch()
+    ran = cli("audit", "q.csv", *DAYS)
+    assert (ran.code, ran.out) == (3, "")
+    assert ("2025-09-01 to 2025-09-30" in ran.err) is (first < last)
+    for said in ("'old' is 'new'", "'k0', ", " others", "not proved: 'k0' and 2 others", "20 links"):
+        assert said in ran.err

@@ -284,6 +284,7 @@ def test_a_country_is_compared(cli: Cli, box: Sandbox) -> None:
 # -- when
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "+00:00"])
 def test_weekdays_and_hours_of_the_week_are_counted(cli: Cli, box: Sandbox, zone: str) -> None:
     span = "2024-10-14", "2024-10-30"
@@ -329,6 +330,7 @@ def test_weekdays_that_only_the_other_span_has_are_compared(
     assert "Friday" in drawn.out
 
 
+@pytest.mark.unmeasured
 def test_the_busiest_weekdays_and_hours_are_named(cli: Cli) -> None:
     """Weekdays by their clicks a day, as the span has three of some."""
     span = "2024-10-14", "2024-10-30"
@@ -417,6 +419,7 @@ def test_what_cannot_be_compared_is_told_before_anything_is_sent(
     assert box.requests == []
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("command", "dimensions"),
     [

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -215,3 +216,10 @@ def test_ctrl_c_before_a_command_begins_is_quiet(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("slashtag.cli.app.run", interrupt)
     assert main() == 130
+
+
+def test_the_module_is_the_command(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["slashtag", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        import_module("slashtag.__main__")
+    assert ended.value.code == 0

@@ -64,6 +64,7 @@ WAYS: dict[str, Callable[[list[tuple[str, str]]], bytes]] = {
 }
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("count", [2, MANY])
 @pytest.mark.parametrize("way", WAYS)
 def test_every_kind_of_table_names_the_same_links(

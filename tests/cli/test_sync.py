@@ -86,6 +86,7 @@ def test_a_signal_is_no_error_of_the_destination(cli: Cli, box: Sandbox, tmp_pat
     assert clicks(path) == box.truth.range("2025-09-01", "2100-01-01").total_clicks
 
 
+@pytest.mark.unmeasured
 def test_a_link_that_fails_is_listed_and_the_exit_code_is_3(
     cli: Cli, own: Sandbox, quick_retries: None, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_wrong_usage_exits_with_2(
     assert not [name for name in names(tmp_path) if name != "dlt"]
 
 
+@pytest.mark.unmeasured
 def test_what_exists_decides_whatever_its_name(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     today = datetime.now(UTC).date().isoformat()
     path = tmp_path / "clicks.db"

@@ -123,6 +123,7 @@ def tagged_account(own: Sandbox) -> None:
         own.add_click(link, "2024-05-02T00:00:00", times=1)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("by", ["clicks", "growth", "decline"])
 @pytest.mark.parametrize(
     "tags", [["fairs"], ["others"], ["crowded"], ["fairs", "others"], ["crowded", "fairs"]]

@@ -145,3 +145,16 @@ def made(method: str, path: str = "urls", json: object = None, *, repeatable: bo
     call = any_call(method, path, None, json, repeatable=repeatable)
     assert isinstance(call, Call), call
     return call
+
+
+@pytest.mark.parametrize(
+    "path",
+    [None, "", "a%zz", "urls/%", "urls/\ud83d", " urls", "urls ", f"%{'25' * 9}2e", "urls//a", "a:b", "a#b"],
+)
+def test_other_paths_are_refused(path: object) -> None:
+    assert path_problem(path)
+    assert isinstance(any_call("GET", path, None, None, repeatable=False), str)
+
+
+def test_a_get_has_no_body() -> None:
+    assert isinstance(any_call("GET", "urls", None, {}, repeatable=False), str)

@@ -8,40 +8,24 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-if not os.environ.get("CI"):
-    pytest.importorskip("moto")
-    pytest.importorskip("s3fs")
-
 import pyarrow.parquet
-from moto.server import ThreadedMotoServer
+import pytest
 
 from slashtag import ExportError
 from slashtag.dlt import audit
 from slashtag.sandbox import Sandbox
 from slashtag.tables import Column, Table, open_table
+from tests.support.buckets import s3_server
 from tests.support.warehouses import DAY, Clock, Target, sql_rows, truth
-
-s3fs: Any = pytest.importorskip("s3fs")
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Serve S3 with a bucket `lake`, and return a file system on it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    named = {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "DEFAULT_REGION": "us-east-1"}
-    for name, value in {**named, "ENDPOINT_URL": f"http://{host}:{port}"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    s3fs.S3FileSystem.clear_instance_cache()
-    system = s3fs.S3FileSystem()
-    if not system.exists("lake"):  # moto keeps it
-        system.mkdir("lake")
-    yield system
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
+def bucket() -> Iterator[Any]:
+    if not os.environ.get("CI"):
+        pytest.importorskip("moto")
+        pytest.importorskip("s3fs")
+    with s3_server("lake") as system:
+        yield system
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,3 +49,19 @@ def test_what_a_driver_says_of_a_connection_shows_no_password(told: str) -> None
         if "slashtag" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename
     ]
     assert "hidden" not in repr(locals_of_ours)
+
+
+@pytest.mark.parametrize("full", ["dlt", "clicks.duckdb"])
+def test_the_folder_on_the_disk_that_is_full_is_named(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def usage(folder: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=0 if folder.name == "dlt" and full == "dlt" else 2**40)
+
+    (tmp_path / "dlt").mkdir()
+    monkeypatch.setattr("slashtag.dlt._calling.disk_usage", usage)
+    folders = [tmp_path / "dlt" / "not yet there"]
+    with pytest.raises(ExportError) as raised, calling_dlt("duckdb", "clicks.duckdb", folders):
+        raise OSError(28, "No space left on device")
+    assert full in str(raised.value)
+    assert ("clicks.duckdb" in str(raised.value)) is (full == "clicks.duckdb")

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -36,6 +37,7 @@ from slashtag.export import (
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import scripted
 from tests.support import wire
+from tests.support.sending import connect
 
 START, END = "2023-01-01", "2023-04-30"
 SPAN = DateRange(START, END)
@@ -191,6 +193,28 @@ async def test_every_tag_has_a_row_a_day(
         for name in names
         for day, clicks in box.truth.range(START, END, tag=name).clicks.items()
     ] + ([] if given else without_tag(box))
+
+
+async def test_given_tags_are_replayed_if_their_links_are_the_same(box: Sandbox, tmp_path: Path) -> None:
+    names = [tag.name for tag in box.truth.tags()][:2]
+    journal = tmp_path / "job.journal"
+    sent = []
+    for n in range(3):
+        kept = Kept()
+        box.requests.clear()
+        async with connect(box, journal=journal) as session:
+            await export_clicks(session, SPAN, cast("Any", kept), by="tag", tags=names)
+        assert kept.rows == [
+            (name, day, clicks)
+            for name in names
+            for day, clicks in box.truth.range(START, END, tag=name).clicks.items()
+        ]
+        sent.append(sum("stats" in arrival.path for arrival in box.requests))
+        if n == 1:  # a link that has clicks gets the other tag
+            one, other = (tag.id for tag in box.truth.tags()[:2])
+            link = max((url for url in box.truth.urls() if url.tag_id == one), key=lambda url: url.hits)
+            box.store.write("UPDATE link SET tag_id = ? WHERE id = ?", (other, link.id))
+    assert sent[0] == sent[2] > sent[1] == 0
 
 
 async def test_dimensions_have_a_row_a_label_with_the_window_asked_for(

@@ -199,6 +199,7 @@ def rename(box: Sandbox, link: int, slashtag: str) -> None:
     box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("links", [2, 3, 20])
 async def test_links_that_exchange_their_slashtags_are_asked_again(
     box: Sandbox, path: Path, links: int

@@ -134,10 +134,6 @@ frame.onload = () => {{
         const chart = [...page.querySelectorAll(".chart")].find((one) => one.getClientRects().length);
         const text = chart.querySelector("text");
         found[width] = {{
-            gap: page.querySelector(".pair").getBoundingClientRect().top - Math.max(
-                ...Array.from(page.querySelectorAll(".card:has(.links)"))
-                    .map((one) => one.getBoundingClientRect().bottom)
-            ),
             scroll: page.documentElement.scrollWidth,
             beyond: wide.map((element) => element.tagName + "." + element.className),
             broken: [...page.querySelectorAll(".counts bdi, .links bdi")].filter(isBroken)
@@ -164,7 +160,6 @@ def test_a_page_is_as_wide_as_the_screen_and_its_charts_can_be_read(
         assert found[str(width)]["scroll"] <= width, width
         assert found[str(width)]["charts"] == 1, width
         assert found[str(width)]["broken"] == [], width
-        assert found[str(width)]["gap"] == (12 if width <= 640 else 16), width
         assert 10 <= found[str(width)]["letters"] <= 26, width
 
 

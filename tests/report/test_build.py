@@ -99,6 +99,7 @@ async def test_every_figure_is_the_truth(serve: Serve, start: str, end: str, zon
         assert (report.zone, report.requests) == (zone, len(box.requests))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind", ["404", "500"])
 async def test_what_a_report_can_do_without_may_fail(
     serve: Serve, kind: str, caplog: pytest.LogCaptureFixture

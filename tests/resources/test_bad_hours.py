@@ -17,7 +17,7 @@ from tests.resources.accounts import scripted
 from tests.resources.test_collect_each import Ledger
 from tests.support import wire
 
-TOTALS = {f"s{n}": int(n % 10 == 5) for n in range(60)}
+TOTALS = {f"s{n}": int(n % 10 == 5) for n in range(20)}
 CLICKS = {key: {date(2023, 5, 5): n} if n else {} for key, n in TOTALS.items()}
 YEAR = DateRange("2023-01-01", "2023-12-31")
 MINUTE, DAY = 60.0, 86_400.0
@@ -74,6 +74,7 @@ async def job(server: wire.Wire, session: AsyncSession) -> int:
     return len(server.requests) - before
 
 
+@pytest.mark.unmeasured
 async def test_a_week_with_bad_hours_is_normal_ten_minutes_after_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -100,7 +101,7 @@ async def test_a_week_with_bad_hours_is_normal_ten_minutes_after_each(
         noticed: dict[str, object] = {}
         for fault in FAULTS:
             service.fault = fault
-            for _ in range(60 if fault == "fails" else 1):
+            for _ in range(20 if fault == "fails" else 1):
                 await job(server, session)
             now[0] += MINUTE
             service.fault = ""

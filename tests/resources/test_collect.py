@@ -70,6 +70,7 @@ async def missing_of(api: AsyncSession, keys: list[str]) -> tuple[int, set[str]]
     return stats.total, {key for failure in failures for key in failure.keys}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("concurrency", [1, 32])
 @pytest.mark.parametrize(
     ("good", "bad", "where"),

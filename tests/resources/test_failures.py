@@ -25,32 +25,8 @@ from slashtag import (
     Year,
 )
 from slashtag.sandbox import Fault
-from tests.resources.accounts import YEARS, Account, client, counts, slowly
+from tests.resources.accounts import YEARS, Account, client, serving, slowly
 from tests.support.sending import turns
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_one_unknown_slashtag_among_a_thousand_costs_itself_only(
-    account: Account, asynchronous: bool
-) -> None:
-    keys = account.keys[:1000]
-    keys[537] = "nobody-has-this"
-    failures: list[Failure] = []
-    query = DateRange("2024-01-01", "2024-12-31")
-    async with account.serve(unknown_keys="error") as box, client(box) as api:
-        stats = await api.stats.collect(
-            query, keys=slowly(keys) if asynchronous else keys, on_error=failures.append
-        )
-        truth = box.truth.range(
-            "2024-01-01", "2024-12-31", keys=[key for key in keys if key != "nobody-has-this"]
-        )
-        requests = len(box.requests)
-    assert counts(stats) == counts(truth)
-    assert [failure.keys for failure in failures] == [("nobody-has-this",)] * 12
-    assert len({failure.label for failure in failures}) == 12
-    assert all(isinstance(failure.error, BadRequestError) for failure in failures)
-    # 10 batches x 12 windows, and what setting one slashtag apart costs.
-    assert 120 < requests < 120 + 12 * 16
 
 
 @pytest.mark.unmeasured
@@ -134,7 +110,7 @@ async def test_what_failed_of_results_by_slashtag_or_tag_is_added(
 ) -> None:
     failures: list[Failure] = []
     async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
-        names: list[str] = account.keys[:30]
+        names: list[str] = account.keys[:8]
         if selects == "tags":
             names = [tag.name for tag in box.truth.tags()]
         which: Any = {"keys" if selects == "slashtags" else "tags": names}
@@ -165,9 +141,9 @@ async def test_what_failed_of_a_table_is_added(
     account: Account, query: DateRange | Year, dimensions: bool
 ) -> None:
     failures: list[Failure] = []
-    links = [*account.keys[:30], ShortUrl(id=1, slashtag="a,b")]
+    links = [*account.keys[:8], ShortUrl(id=1, slashtag="a,b")]
     async with account.serve() as box, client(box, retry=RetryPolicy(max_attempts=1)) as api:
-        whole = await api.stats.table(query, keys=account.keys[:30], dimensions=dimensions)
+        whole = await api.stats.table(query, keys=account.keys[:8], dimensions=dimensions)
         box.faults = [Fault(kind="500", every=5)]
         partial = await api.stats.table(
             query, keys=links, dimensions=dimensions, inferred=False, on_error=failures.append
@@ -179,6 +155,32 @@ async def test_what_failed_of_a_table_is_added(
         # What cannot be requested is missing still.
         assert (len(partial), table.missing, table.complete) == (rows, 1, False)
         assert [*table.rows()] == [*whole.rows()]
+
+
+@pytest.mark.parametrize("inferred", [False, True])
+@pytest.mark.parametrize(
+    "days", [("2011-12-30", "2012-02-03"), ("2011-11-20", "2011-12-30"), ("2011-12-28", "2011-12-31")]
+)
+async def test_what_failed_of_a_range_with_a_day_that_its_zone_skipped_is_added(
+    days: tuple[str, str], inferred: bool
+) -> None:
+    """Samoa went from December 29 to December 31; the range may begin or end with the day between."""
+    failures: list[Failure] = []
+    query = DateRange(*days)
+    options: dict[str, Any] = {"keys": [f"s{n}" for n in range(6)], "timezone": "Pacific/Apia"}
+    async with serving(session={"retry": RetryPolicy(max_attempts=1)}) as (box, api):
+        for n, key in enumerate(options["keys"]):
+            box.add_url(key)
+            box.add_click(key, "2011-12-30T09:30:00+00:00", times=n)
+            box.add_click(key, "2011-12-30T10:30:00+00:00", times=n)
+        whole = await api.stats.collect_each(query, **options).to_dict()
+        assert sum(stats.total for stats in whole.values()) == 15 * (1 + (days[0] == "2011-12-28"))
+        box.faults = [Fault(kind="500", every=2)]
+        each = api.stats.collect_each(query, **options, inferred=inferred, on_error=failures.append)
+        partial = await each.to_dict()
+        box.faults = []
+        assert failures
+        assert await api.stats.retry(partial, failures) == whole
 
 
 async def test_failures_of_another_result_are_an_error_and_nothing_is_sent(account: Account) -> None:
@@ -201,6 +203,7 @@ async def test_failures_of_another_result_are_an_error_and_nothing_is_sent(accou
             (RangeStats(), failures),  # of another sum, or of one that is whole already
             (PeriodStats(missing=100), failures),  # of another query
             ({}, failures),  # of a sum
+            ({}, failures[:1]),
             (table, failures),
             (months, each),
             (table, [*each, *each]),

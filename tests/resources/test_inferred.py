@@ -238,6 +238,7 @@ def test_a_batch_is_verified_taken_apart_and_checked() -> None:
     assert sorted(service.asked) == [(key,) for key in KEYS]
 
 
+@pytest.mark.unmeasured
 def test_a_click_while_a_quiet_day_is_searched_makes_no_link_lose_or_win_any() -> None:
     today, keys = datetime.now(UTC).date(), [f"k{n}" for n in range(100)]
     clicks = dict.fromkeys(["k3", "k4", "k71"], 1)

@@ -71,6 +71,7 @@ async def test_one_page_is_one_request_with_the_defaults_of_the_document(account
         assert (await api.urls.page(10_000)).items == []
 
 
+@pytest.mark.unmeasured
 async def test_pages_hold_the_items_in_order(account: Account) -> None:
     async with account.serve() as box, client(box) as api:
         pages = [page async for page in api.urls.list(pagesize=300).pages()]

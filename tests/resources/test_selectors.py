@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -221,3 +222,14 @@ async def test_only_a_query_is_a_query(query: Any) -> None:
                 await api.stats.collect(query, keys=keys)
             with pytest.raises(InvalidRequestError, match="a query is a DateRange, Day, Year"):
                 api.stats.collect_each(query, keys=keys)
+
+
+async def test_look_alikes_that_are_in_two_requests_are_told_the_first_as_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "slashtag")
+    keys = ["Spring", "Autumn", *map(str, range(150)), "spring", "autumn"]
+    async with scripted(wire.ok({"total_clicks": 0})) as (_, api):
+        await api.stats.collect(Day("2024-01-01"), keys=slowly(keys))
+    told = [record.levelname for record in caplog.records if "differ in case" in record.getMessage()]
+    assert told == ["WARNING", "DEBUG"]

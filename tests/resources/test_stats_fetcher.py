@@ -57,6 +57,7 @@ async def test_a_confirmed_404_leads_to_the_path_of_the_samples_which_is_remembe
         assert paths(box) == [SAMPLES]
 
 
+@pytest.mark.unmeasured
 async def test_without_either_path_the_404_is_raised_and_remembered(account: Account) -> None:
     # /stats answers "Date is required" here: it does not read these questions.
     async with account.serve() as box, client(box) as api:

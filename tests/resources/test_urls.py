@@ -227,6 +227,13 @@ async def test_a_change_whose_answer_is_lost_for_good_is_told_as_unknown() -> No
         assert len(box.requests) == 1
 
 
+async def test_a_change_that_changed_no_link_is_told_as_unknown() -> None:
+    async with scripted(wire.ok({"rows_updated": 0})) as (_, api):
+        (outcome,) = [each async for each in api.urls.update_many([Change("spring", redirect_code=301)])]
+    assert (outcome.status, outcome.rows_updated) == ("unknown", 0)
+    assert isinstance(outcome.error, OutcomeUnknownError)
+
+
 REPEATED = [Change("spring", redirect_code=307), Change(1, slashtag="summer")]
 RENAME = Change("spring", slashtag="summer")
 

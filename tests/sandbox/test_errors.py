@@ -220,20 +220,3 @@ def test_whatever_is_sent_is_answered_in_an_envelope(
     envelope = Service(store, behaviour, "k", "s").answer(Arrival(method, path, query, body=body), headers)
     assert envelope.status in (200, 400, 404, 405, 429)
     assert msgspec.json.decode(msgspec.json.encode(envelope))["status"] == envelope.status
-
-
-@pytest.mark.parametrize("path", ["/", "/api/v2/urls", "/api/v1/urls/", "/api/v1/urls/a/b", "/api/v1/tags/1"])
-async def test_an_unknown_path_is_a_404_envelope(path: str) -> None:
-    async with serving() as call:
-        answer = await call("GET", path)
-        assert (answer.status, answer.body["status"], answer.body["data"]) == (404, 404, None)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "empty"),
-    [("DELETE", "urls", None), ("POST", "urls/a", None), ("PUT", "tags", None), ("POST", "stats", [])],
-)
-async def test_another_method_is_a_405_envelope(method: str, path: str, empty: object) -> None:
-    async with serving() as call:
-        answer = await call(method, f"/api/v1/{path}")
-        assert (answer.status, answer.body["status"], answer.body["data"]) == (405, 405, empty)

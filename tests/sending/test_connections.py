@@ -280,6 +280,7 @@ async def test_with_another_aiohttp_nothing_is_assumed(monkeypatch: pytest.Monke
 # --- everything at once --------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_answer_reaches_another_caller_and_no_write_is_done_twice(seed: int) -> None:
     outcome = await rounds(400, seed)

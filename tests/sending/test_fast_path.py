@@ -115,9 +115,13 @@ WATCHED = [stand_in, stand_in_publicly, trace, replace, another_aiohttp, switche
 
 
 @pytest.mark.parametrize("watch", WATCHED)
-async def test_whoever_watches_aiohttp_sees_each_request(
-    monkeypatch: pytest.MonkeyPatch, seen: list[str], watch: Callable[[pytest.MonkeyPatch], None]
+async def test_whoever_watches_aiohttp_sees_each_request_and_the_session_says_once_why(
+    monkeypatch: pytest.MonkeyPatch,
+    seen: list[str],
+    caplog: pytest.LogCaptureFixture,
+    watch: Callable[[pytest.MonkeyPatch], None],
 ) -> None:
+    caplog.set_level(logging.INFO, "slashtag")
     async with Wire([ok(PAGE), ok(ROWS), ok(PAGE)]) as wire:
         with monkeypatch.context() as patch:
             watch(patch)
@@ -128,19 +132,6 @@ async def test_whoever_watches_aiohttp_sees_each_request(
         async with connect(wire) as session:
             await get(session)
         assert seen == ["GET", "PUT"]
-
-
-@pytest.mark.parametrize("watch", WATCHED)
-async def test_a_session_says_once_why_its_requests_leave_the_fast_path(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    watch: Callable[[pytest.MonkeyPatch], None],
-) -> None:
-    caplog.set_level(logging.INFO, "slashtag")
-    watch(monkeypatch)
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        await get(session)
-        await get(session)
     told = [record.levelname for record in caplog.records if "ClientSession.request" in record.getMessage()]
     # To switch it off, or to pass a session, is the user's own choice.
     assert told == ["INFO"] * (watch is not switched_off)
@@ -386,26 +377,20 @@ async def test_a_connection_that_rested_too_long_is_not_used() -> None:
         assert [request.connection for request in wire.requests] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("at_rest", [False, True])
-async def test_an_answer_to_no_question_is_not_taken_for_the_next_ones(at_rest: bool) -> None:
-    unasked = message(408, b"")
+async def test_an_answer_to_no_question_at_rest_is_not_taken_for_the_next_ones() -> None:
     go_on = asyncio.Event()
 
     async def play(connection: Connection) -> None:
-        if at_rest:
-            await connection.send(message(200, PAGE_BYTES))
-            await go_on.wait()
-            await connection.send(unasked)
-        else:
-            await connection.send(message(200, PAGE_BYTES) + unasked)
+        await connection.send(message(200, PAGE_BYTES))
+        await go_on.wait()
+        await connection.send(message(408, b""))
         await connection.peer_gone()
 
     async with Wire([wires.Answer(play), ok(PAGE)]) as wire, connect(wire, retry=ONCE) as session:
         await get(session)
-        if at_rest:
-            [pooled] = fast_path_of(session)._idle
-            go_on.set()
-            await until(lambda: pooled.protocol.should_close)
+        [pooled] = fast_path_of(session)._idle
+        go_on.set()
+        await until(lambda: pooled.protocol.should_close)
         await get(session)
         assert [request.connection for request in wire.requests] == [1, 2]
 

@@ -96,6 +96,9 @@ def test_the_folder_follows_the_rules_of_xdg(
     assert learned_rate.path() == tmp_path / ".local" / "state" / "slashtag" / "rates.json"
     monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     assert learned_rate.path() is None
+    learned_rate.save(*ACCOUNT, 5.0)
+    assert learned_rate.load(*ACCOUNT) is None
+    assert not (tmp_path / "missing").exists()
 
 
 async def throttled(session: AsyncSession, requests: int) -> tuple[int, float | None]:
@@ -106,7 +109,7 @@ async def throttled(session: AsyncSession, requests: int) -> tuple[int, float | 
 
 
 async def test_a_second_run_begins_at_the_rate_of_the_first(state: Path, tmp_path: Path) -> None:
-    async with Sandbox(urls=3, rate=60, burst=5, retry_after=None) as box:
+    async with Sandbox(urls=3, clicks=0, rate=60, burst=5, retry_after=None) as box:
         first, learnt = await throttled(connect(box)._with_learned_rate(), 240)
         assert learnt is not None
         assert learned_rate.load(f"{box.base_url.rstrip('/')}/api/v1/", box.apikey) is not None
@@ -115,7 +118,7 @@ async def test_a_second_run_begins_at_the_rate_of_the_first(state: Path, tmp_pat
 
 
 async def test_a_kept_rate_does_not_sink_from_run_to_run(state: Path, tmp_path: Path) -> None:
-    async with Sandbox(urls=3) as box:
+    async with Sandbox(urls=3, clicks=0) as box:
         account = f"{box.base_url.rstrip('/')}/api/v1/", box.apikey
         learned_rate.save(*account, 500.0)
         for n in range(3):
@@ -125,13 +128,13 @@ async def test_a_kept_rate_does_not_sink_from_run_to_run(state: Path, tmp_path: 
 
 
 async def test_a_given_rate_is_neither_replaced_nor_kept(state: Path, tmp_path: Path) -> None:
-    async with Sandbox(urls=3) as box:
+    async with Sandbox(urls=3, clicks=0) as box:
         _, rate = await throttled(connect(box, rate=30, journal=tmp_path / "job.journal"), 3)
     assert rate == 30
     assert not state.exists()
 
 
 async def test_a_session_without_a_journal_keeps_nothing(state: Path) -> None:
-    async with Sandbox(urls=3, rate=60, burst=5, retry_after=None) as box:
+    async with Sandbox(urls=3, clicks=0, rate=60, burst=5, retry_after=None) as box:
         await throttled(connect(box), 90)
     assert not state.exists()

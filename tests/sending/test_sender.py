@@ -247,16 +247,6 @@ async def test_a_dropped_request_arrives_once_an_attempt(
         assert len(wire.requests) == session.metrics.attempts == arrivals
 
 
-@pytest.mark.parametrize("name", ["rename", "POST"])
-async def test_a_write_on_a_stale_connection_arrives_once(name: str) -> None:
-    operation, data = OPERATIONS[name]
-    async with Wire(ok(data), answers_per_connection=1) as wire, connect(wire) as session:
-        await operation(session)
-        with pytest.raises(OutcomeUnknownError):
-            await operation(session)
-        assert [request.connection for request in wire.requests] == [1, 1]
-
-
 # --- 429 -----------------------------------------------------------------------------------------------
 
 

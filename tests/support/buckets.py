@@ -9,8 +9,6 @@ from typing import Any
 from unittest.mock import patch
 
 import duckdb
-import s3fs
-from moto.server import ThreadedMotoServer
 
 from .warehouses import Target
 
@@ -18,6 +16,10 @@ from .warehouses import Target
 @contextmanager
 def s3_server(bucket: str) -> Iterator[Any]:
     """Serve S3 with an empty bucket, to which the environment points; give a file system on it."""
+    # Imported where they are used, as that takes a second in each process that collects tests.
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
@@ -38,6 +40,8 @@ def s3_server(bucket: str) -> Iterator[Any]:
 
 def rows_in_bucket(target: Target, table: str) -> list[tuple[Any, ...]]:
     """Return the rows of clicks by day: of each slashtag and day, those that the last load has brought."""
+    import s3fs
+
     with duckdb.connect() as database:
         database.register_filesystem(s3fs.S3FileSystem(skip_instance_cache=True))
         files = f"read_parquet('{target.arguments['path']}/slashtag/{table}/*/*.parquet')"

@@ -99,16 +99,22 @@ def refused_tag(box: Sandbox, tag: str, status: int) -> Iterator[None]:
 
 @contextmanager
 def _refused(box: Sandbox, is_refused: Callable[[Any], bool], status: int) -> Iterator[None]:
-    answer = box._service.answer
-
-    def refuse(asked: Any, headers: Any) -> Any:
-        answered = answer(asked, headers)
+    def refuse(asked: Any, answered: Any) -> Any:
         if not is_refused(asked.query):
             return answered
         return msgspec.structs.replace(answered, status=status, message="An error.", data=[])
 
-    box._service.answer = refuse  # type: ignore[method-assign]
+    with altered(box, refuse):
+        yield
+
+
+@contextmanager
+def altered(box: Sandbox, alter: Callable[[Any, Any], Any]) -> Iterator[None]:
+    """Have each answer pass `alter(request, answer)`, which returns it or another one."""
+    service: Any = box._service
+    answer = service.answer
+    service.answer = lambda asked, headers: alter(asked, answer(asked, headers))
     try:
         yield
     finally:
-        box._service.answer = answer  # type: ignore[method-assign]
+        service.answer = answer

@@ -76,6 +76,7 @@ def same(column: str, text: str) -> str:
     return text
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("form", "style"),
     [

@@ -244,3 +244,12 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
     # From some ten thousand rows on, when every buffer is full; sheets are slow, and buffered less.
     rows_at_first = 3_000 if form == ".xlsx" else 26_000
     assert peak(2 * rows_at_first) < peak(rows_at_first) + 500_000
+
+
+@pytest.mark.parametrize("scheme", ["gs", "az"])
+def test_the_packages_of_a_bucket_are_named(scheme: str) -> None:
+    with (
+        pytest.raises(ExportError, match=rf"slashtag\[{scheme}\]"),
+        open_table(f"{scheme}://bucket/n.csv", Table((Column("n", "int"),))),
+    ):
+        pass

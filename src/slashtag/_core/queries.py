@@ -354,6 +354,8 @@ class Plan(Struct, Generic[R_co], frozen=True):
     _start: int
     _stop: int
     missing: int = 0
+    #: Whether the time slices are some of those of the query.
+    _lacks_days: bool = False
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -374,14 +376,9 @@ class Plan(Struct, Generic[R_co], frozen=True):
     def _only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
         """Return the plan for one selector and one time slice, or all of them."""
         slices = self._time_slices if time_slice is None else (time_slice,)
-        stop = len(slices)
-        return replace(self, _selectors=(selector,), _time_slices=slices, _start=0, _stop=stop, missing=0)
-
-    @property
-    def _has_all_days(self) -> bool:
-        """Whether its time slices are the whole query, and not one of several."""
-        found = [each.window for each in self._time_slices if each.window is not None]
-        return self.span is None or not found or (found[0].first, found[-1].last) == self.span
+        lacks_days = self._lacks_days or len(slices) < len(self._time_slices)
+        chosen = replace(self, _selectors=(selector,), _time_slices=slices, _lacks_days=lacks_days)
+        return replace(chosen, _start=0, _stop=len(slices), missing=0)
 
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""

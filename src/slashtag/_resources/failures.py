@@ -50,7 +50,7 @@ def joined(plans: Collection[Plan[R]], known: Iterable[str]) -> Plan[R]:
     for plan in plans:
         if (plan.query, plan._time_slices) != (first.query, first._time_slices):
             raise InvalidRequestError("the failures are of different queries, and so of different results")
-        if not plan._has_all_days:
+        if plan._lacks_days:
             raise InvalidRequestError("the failures are of `collect`: pass its result, which is a sum")
         for name in (name for selector in plan._selectors for name in selector.names):
             if name in names:

@@ -271,6 +271,7 @@ def test_a_mistake_is_found_although_another_batch_has_changed_by_as_much() -> N
     assert Run(33, service).results in (table, after)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(20))
 def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
     chances = random.Random(seed)
@@ -350,6 +351,7 @@ def test_a_service_that_counts_fewer_keys_than_it_is_asked_has_each_asked_alone(
     assert run.results == table
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind", ["minus", "empty", "last"])
 def test_one_odd_answer_never_has_all_keys_asked_alone_and_hardly_ever_passes(kind: str) -> None:
     wrong = 0
@@ -401,6 +403,7 @@ def test_an_empty_answer_is_found_although_no_other_batch_has_clicks(count: int)
     assert Run(count, service).results == table
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(10))
 def test_an_odd_answer_takes_few_requests_of_many_batches(seed: int) -> None:
     chances = random.Random(seed)
