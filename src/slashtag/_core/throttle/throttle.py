@@ -9,7 +9,8 @@ quota    in flight < cap, and budget     beyond the budget: probing         prob
 paced    when due, by the curve          cut, if the curve causes them      probing    -
 
 A 429 delays only its own call. A cluster says that the limit is exhausted: each 429 adds one to a row, a call
-once, and each accepted request sent after the first of them takes off a third: up to one 429 in four is none.
+once, and each accepted request sent after the first of them takes off a third: up to one 429 in four is no
+cluster.
 Then single probes find when the limit is open. What was accepted from one opening to the next, by the time
 between, is the rate, of a bucket and of a window of any width. An accepted probe picks the first that fits:
 - The rate is given: paced.
@@ -24,16 +25,19 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
   it was.
 Idle is time in which the lack of calls was the limit, not the service: a request might depart, but no call
 waited, in the queue or by itself after a 429. A measurement that was idle for more than half counts for
-nothing, nor does a brief one of few requests; in idle time the curve stands still. Calls are few if half of
-the places are free: they meet too few 429s together for a cluster; one will do.
+nothing, nor does a brief one of few requests; in idle time the curve stands still, and an open session begins
+as at the start. Calls are few if half of the places are free: they meet too few 429s together for a cluster;
+one will do.
 
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
 rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
 experiments: 429s below them occur anyway; only if there are more above, beyond chance, the higher rate or
-number in flight causes them. Then what was accepted is the next rate or level.
+number in flight causes them. The next rate is then between what was accepted and the pace at that time.
 
-A Retry-After delays its own call; told to a probe, the session, for as long as the limit has been exhausted
-already: the wait at most doubles, one wrong answer costs little, a real pause is kept.
+A call that was answered 429 waits by itself for half of the time since its first 429, or its Retry-After if
+that is longer; while the limit is exhausted, with the others. A probe's Retry-After delays the session, for
+as long as the limit has been exhausted already: the wait at most doubles, one wrong answer costs little, a
+real pause is kept.
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
 others. It waits by itself, twice as long each time, up to a minute, counts in no sum, takes no place of
 others, and after the first time no turn.
@@ -57,10 +61,12 @@ SLACK = 0.01  # seconds that a departure may be early or late: timers are; at 50
 SAMPLE = 25  # requests at least until a curve is at its rate, which is then measured to 4 %; and of a quota
 QUICK, LONG = 2.5, 7.5  # seconds until a curve is at its rate: a lifted limit takes 3 to 5 times that
 DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice its time
-STEEPEST = 5  # times its time after which a curve rises no more: 250,000-fold
-ENOUGH = 1.5  # times its time until a curve may be cut; round trips of a 429 until the first probe
+STEEPEST = 5  # times its time, after it is at its rate, until a curve rises no more: 250,000-fold
+ENOUGH = 1.5  # times its time until a curve may be cut: half of that lies above its rate
+SETTLED = 1.5  # round trips of a 429 until the first probe: those in flight are answered by then, mostly
 EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
-LONGEST = 60.0  # seconds that one 503 pauses the session, and a refused call waits: not hours for one answer
+LONGEST = 60.0  # seconds that one 503 pauses the session: not hours for one answer
+DOUBLINGS = 9  # of WAIT at most, 64 seconds: a refused call is tried once a minute
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +152,7 @@ class Throttle:
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Take note of a request that was let through, whatever came of it."""
         is_probe = ticket is self._probe
-        self.failed(ticket, now)
+        self._give_back(ticket, now)
         self._accepted += 1
         self._counts[self._is_above(ticket)][0] += 1
         if ticket.sent > self._row_from:
@@ -158,7 +164,7 @@ class Throttle:
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
         is_probe = ticket is self._probe
-        self.failed(ticket, now)
+        self._give_back(ticket, now)
         before, ticket.last, ticket.first = ticket.last, now, min(ticket.first, now)
         ticket.rejects += 1
         if self.state == PROBING:
@@ -171,34 +177,41 @@ class Throttle:
             return self.paused_until + FLOOR
         is_refused = ticket.rejects > 1 and before < self._passed
         ticket.refusals = ticket.refusals + 1 if is_refused else 0
-        doubled = min(WAIT * 2.0 ** min(ticket.refusals, LONGEST), LONGEST)
+        doubled = WAIT * 2.0 ** min(ticket.refusals, DOUBLINGS)
         alone = doubled if is_refused else min((now - ticket.first) / 2, SLOWEST)
         again = now + max(alone, WAIT, retry_after or 0.0)
-        is_before = ticket.sent < self._since  # it says nothing of the present curve or level
+        # It says nothing of the present curve or level. But as each 429 changes the level, those that are in
+        # flight together are a cluster all the same.
+        is_before = ticket.sent < self._since
         if is_refused or (is_before and self.state != OPEN):
             return again
         self._held = max(self._held, again)
         self._counts[self._is_above(ticket)][1] += not is_before
         self._add_to_row(ticket.sent, before, now)
+        lasted = now - self._since
         if self.state == OPEN and not is_before:
             self._judge_open(ticket.sent, now)
-        elif self.state == PACED and now - self._since > ENOUGH * self._time and self._is_excess():
+        elif self.state == PACED and not self._given and lasted > ENOUGH * self._time and self._is_excess():
             high = self._pace(ticket.sent)
-            low = min(max(self._counts[0][0] + self._counts[1][0], 1) / (now - self._since), high)
-            # Nearer to the accepted rate; but while the curve was below its rate, a bucket was refilled.
+            low = min(max(self._counts[0][0] + self._counts[1][0], 1) / lasted, high)
+            # The accepted rate itself leaves a tenth of sliding windows unused, the middle doubles the 429s.
             self._follow(sqrt(low * sqrt(low * high)), now, now)
         return self.paused_until + FLOOR if self.exhausted else again
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         """Take note of any other end, be it cancelled; `retry_after`: the seconds of a 503, which pause."""
+        self._give_back(ticket, now)
+        if retry_after:
+            self._pause(now + min(retry_after, LONGEST))
+
+    def _give_back(self, ticket: Ticket, now: float) -> None:
+        """Take note that a request is in flight no longer."""
         self.in_flight -= 1
         self._beside -= ticket.refusals > 0
         if self.state != PACED:
             self._due = min(self._due, now)
         if ticket is self._probe:
             self._probe = None
-        if retry_after:
-            self._pause(now + min(retry_after, LONGEST))
 
     @property
     def _cap(self) -> float:
@@ -230,7 +243,7 @@ class Throttle:
         """Return whether 429s are more frequent above than below, and not by chance."""
         (below, few), (above, many) = self._counts
         expected = few * (above + many) / (below + few + 1)
-        return not self._given and many > expected + sqrt(expected) + 1 / 2
+        return many > expected + sqrt(expected) + 1 / 2  # one standard deviation of chance
 
     def _is_measured(self, now: float) -> bool:
         """Return whether the measurement was not idle, nor brief, nor with few requests."""
@@ -249,7 +262,7 @@ class Throttle:
     def _exhaust(self, sent: float, now: float, level: float) -> None:
         """Begin to probe."""
         self.state, self._row, self._since, self._level = PROBING, 0.0, now, level
-        self._pause(now + max(ENOUGH * (now - sent), FLOOR))
+        self._pause(now + max(SETTLED * (now - sent), FLOOR))
 
     def _judge_open(self, sent: float, now: float) -> None:
         """Probe if calls are few: their number in flight is not the limit; else correct the level."""
@@ -279,7 +292,7 @@ class Throttle:
             self._pause(sent + EARLY * measured)
         elif budget and (passed > (1 - DIP) * budget or measured < 2 * EARLY * self._width):
             self.state, self._budget = QUOTA, max(passed, budget)
-            return
+            return  # the measurement goes on
         elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
             self.state, self._counts = OPEN, [[0, 0], [0, 0]]
             is_refuted = self._level < 0
@@ -289,7 +302,8 @@ class Throttle:
                 return
         elif budget or is_idle:
             self._follow(self._rate, sent, now)
-        else:  # few: refused calls may have kept others back, but one passed in the time exhausted
+        else:
+            # Few may have passed because refused calls kept others back; but since the cluster one did.
             least = 0.0 if passed >= CLUSTER else 1 / max(sent - self._since, FLOOR)
             self._follow(max(passed / measured, least), sent, now)
         self._measure(sent, 1)
