@@ -224,6 +224,16 @@ class SelectionOptions:
         if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
 
+    def advice_on_each(self, by: Iterable[str]) -> str:
+        """Return how to count each of several tags or slashtags, which were counted together."""
+        if len(self.tag or ()) > 1:
+            names = [name for name in by if "hour" not in name]
+            told = f"--by {','.join([*names[-1:], 'tag'])} counts each"
+            return f"the {len(self.tag or ())} tags are counted together; {told}"
+        if len(self.given) > 1:
+            return f"the {len(self.given):,} links are counted together; `slashtag top` counts each"
+        return ""
+
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
         """Return the links that the options select; what no link has is left out."""
         if self.tag or self.all_links:

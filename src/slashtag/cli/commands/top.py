@@ -151,7 +151,7 @@ async def _count_tags(
         await by_tag.count(session, query, timezone=timezone, progress=progress) for query in queries
     ]
     report_overlap(run, too_many, is_over=resolved.is_over)
-    return stats.total, now, before
+    return stats.total, *({name: counts[""] for name, counts in each.items()} for each in (now, before))
 
 
 async def _count_links(
