@@ -41,6 +41,8 @@ MORE: dict[Any, set[str]] = {
     GeoStats: {*SPANS},
 }
 HOURLY = ("hour", "weekday-hour")
+#: All that a range of days is counted by.
+OF_RANGES = {"tag", *RangeStats.DIMENSIONS.values(), *MORE[RangeStats]}
 COMPARED = Column("clicks_before", "int"), Column("change_percent", "float")
 #: So many days, weeks or months are requested one by one.
 MOST_SPANS = 100
@@ -69,15 +71,15 @@ class Dimensions(NamedTuple):
         group = next((name for name in ("tag", *reversed(SPANS)) if name in names), "")
         others = [name for name in names if name != group]
         if not group or len(names) != 2 or len(others) != 1 or (others[0] in SPANS and group != "tag"):
-            told = f"{', '.join(names)}: of two dimensions one is tag, day, week or month, as --by week,tag"
-            raise InvalidRequestError(f"{told}; the service counts all others one by one")
+            told = "of two dimensions one is tag, day, week or month, as --by week,tag"
+            raise InvalidRequestError(f"--by {','.join(names)}: {told}; the service counts others alone")
         if others[0] == "weekday" and group != "tag":
             raise InvalidRequestError(f"weekdays of each {group} are not counted: --by day has every day")
         return cls(group, others[0])
 
 
 class CountedEach(NamedTuple):
-    """Statistics of all, and the clicks of each tag, or of each span of days, by the labels of a dimension."""
+    """Statistics of all, and the clicks of each tag, or of each span of days, by labels."""
 
     of_all: Counted
     each: Mapping[str, Counted]

@@ -127,7 +127,7 @@ class CsvWriter(Writer):
         for n in self._others:
             value = cells[n]
             if isinstance(value, float):
-                cells[n] = str(value).replace(".", ",")
+                cells[n] = str(value).removesuffix(".0").replace(".", ",")
             elif value and self._escaped.match(value):
                 # Also what looks as if it were escaped, so that what is read is what was written.
                 cells[n] = f"'{value}"

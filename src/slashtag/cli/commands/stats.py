@@ -115,6 +115,11 @@ class StatsOptions(OutputOptions):
     )
     compare: str | None = COMPARE
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Before the days, among which the second dimension stands after `week, tag`.
+        self.dimensions = Dimensions.parse(self.by)
+
 
 @app.command("range")
 @command
@@ -194,7 +199,7 @@ async def _answer(
     resolved: ResolvedPeriod | None = None,
 ) -> None:
     """Request the statistics, and those they are compared with; print them and what they cost."""
-    dimensions, timezone = Dimensions.parse(output.by), selection.timezone
+    dimensions, timezone = output.dimensions, selection.timezone
     by, is_by_tag = dimensions.by, "tag" in dimensions.names
     if is_by_tag:
         selection.require_tags()
