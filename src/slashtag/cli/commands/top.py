@@ -153,15 +153,15 @@ async def top(
         created = [[link.created_at for link in links.by_slashtag[each.name]] for each in found]
         if later := sum(bool(of) and all(at and at.date() > ends for at in of) for of in created):
             run.say(f"{many(later, 'link')} of these: created after the span")
-    elif not of_tags and idle != 0:
-        told = "links" if idle is None else many(idle, "link")
-        run.say(f"--no-clicks lists the {told} without clicks")
     if of_tags:
         of = many(len(found), "tag") + " and of links without one" * bool(last)
     run.say(
         f"{resolved.text}, compared with {resolved.text_before} ({resolved.zone}): "
         f"{many(total, 'click')} of {of}; {run.cost()}"
     )
+    if not of_tags and not no_clicks and idle != 0:
+        told = "links" if idle is None else many(idle, "link")
+        run.say(f"--no-clicks lists the {told} without clicks")
     if links.uncountable:
         run.warn(f"{many(len(links.uncountable), 'link')} whose slashtag cannot be requested", "left out: ")
     if selection.tag and (shared := links.repeated | links.foreign):
