@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from shlex import quote
 
+from .._internal import is_comparison as is_comparison
 from .._internal import is_span
 
 _NOT_IN_API = "the service's API cannot do this: its dashboard can"

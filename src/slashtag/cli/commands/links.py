@@ -64,6 +64,8 @@ _OPTIONS = {
 }
 _which = partial(Option, rich_help_panel="Which links")
 _bulk = partial(Option, rich_help_panel="Many links")
+#: So many equal errors are told one by one.
+MOST_EQUAL = 3
 #: What to do about values that are doubtful.
 _CONFIRM = "correct it, or give --yes to send it all the same"
 
@@ -275,13 +277,16 @@ async def update_url(
 
 
 def _together(problems: Iterable[Problem]) -> Iterator[str]:
-    """Yield errors of rows, equal ones of several rows once, with their number."""
-    of_text: dict[str, list[Problem]] = {}
+    """Yield errors of rows, equal ones of many rows once, with their number."""
+    problems = [*problems]
+    times, told = Counter(problem.text for problem in problems), set[str]()
     for problem in problems:
-        of_text.setdefault(problem.text, []).append(problem)
-    for first, *others in of_text.values():
-        more = f"; so in {many(len(others), 'more row')}" * bool(others)
-        yield f"{first}{more}"
+        others = times[problem.text] - 1
+        if others < MOST_EQUAL:
+            yield str(problem)
+        elif problem.text not in told:
+            told.add(problem.text)
+            yield f"{problem}; so in {others:,} more rows"
 
 
 async def _present(session: AsyncSession, *, key: str | int, progress: Progress) -> list[ShortUrl]:
