@@ -217,6 +217,9 @@ def test_links_without_clicks_are_listed_with_those_before(cli: Cli, box: Sandbo
     told = f" {len(expected)} links "
     assert told in cli("top", "june 2024", "--timezone", zone).err
     assert told in cli("top", "june 2024", "--limit", "130", "--timezone", zone).err
+    of_year = box.truth.per_key("2024-01-01", "2024-12-31", timezone=zone).values()
+    idle = sum(not stats.total_clicks for stats in of_year)
+    assert f" {idle} links " in cli("top", "2024", "--limit", "130", "--timezone", zone).err
 
 
 def test_a_link_of_a_tag_that_may_have_had_clicks_is_listed_with_the_most(cli: Cli, own: Sandbox) -> None:

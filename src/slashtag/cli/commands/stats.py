@@ -283,7 +283,9 @@ async def _answer(
         changed = f", {told_change(total, before)} %" * bool(before)
         against = f"{against}: {many(before, 'click')}{changed}"
     run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {run.cost()}")
-    if not is_by_tag and (advice := selection.advice_on_each(dimensions.names)):
+    # The places of a country are not counted for each tag.
+    names = [] if isinstance(query, CountryGeo) else dimensions.names
+    if not is_by_tag and (advice := selection.advice_on_each(names)):
         run.say(advice)
 
 

@@ -152,7 +152,7 @@ async def top(
         ends = dates_of(resolved.whole)[1]
         created = [[link.created_at for link in links.by_slashtag[each.name]] for each in found]
         if later := sum(bool(of) and all(at and at.date() > ends for at in of) for of in created):
-            run.say(f"{many(later, 'link')} of these: created after the span")
+            run.say(f"{later:,} of these links: created after the span")
     if of_tags:
         of = many(len(found), "tag") + " and of links without one" * bool(last)
     run.say(
