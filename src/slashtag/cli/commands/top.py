@@ -182,7 +182,8 @@ async def _count_tags(
         await by_tag.count(session, query, timezone=timezone, progress=progress) for query in queries
     ]
     report_overlap(run, too_many, is_over=resolved.is_over)
-    return stats.total, *({name: counts[""] for name, counts in each.items()} for each in (now, before))
+    of_now, of_before = [{name: counts[""] for name, counts in each.items()} for each in (now, before)]
+    return stats.total, of_now, of_before
 
 
 async def _count_links(
