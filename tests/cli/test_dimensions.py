@@ -104,6 +104,33 @@ def test_days_of_each_tag_are_compared_with_those_of_the_same_tag(cli: Cli, camp
     assert {cell: n for cell, n in found.items() if n} == before
 
 
+@pytest.mark.parametrize("by", ["week", "month", "weekday", "country"])
+@pytest.mark.parametrize("query", [("range", "2024-05-08..2024-06-12"), ("year", "2024")])
+def test_what_the_tags_had_before_adds_up_to_what_all_links_had(
+    cli: Cli, campaigns: Sandbox, by: str, query: tuple[str, ...]
+) -> None:
+    if query[0] == "year" and by.startswith("week"):
+        assert cli("stats", *query, "--by", f"{by},tag", "--compare", "previous").code == 2
+        return
+    alone, each = (
+        objects(cli("stats", *query, "--by", given, "--compare", "2024-05-01..2024-05-29").out)
+        for given in (by, f"{by},tag")
+    )
+    for column in ("clicks", "clicks_before"):
+        sums = Counter[str]()
+        for row in each:
+            sums[row[by]] += row[column] or 0
+        assert +sums == +Counter({row[by]: row[column] or 0 for row in alone})
+        assert sums.total() > 0
+
+
+def test_links_that_are_counted_together_are_told(cli: Cli, campaigns: Sandbox) -> None:
+    for given, says in ((("--keys", "own,sale"), "slashtag top"), (("--keys", "own"), None)):
+        ran = cli("stats", *SPAN, *given)
+        assert len(ran.lines) == 1 + (says is not None)
+        assert says is None or says in ran.lines[-1]
+
+
 @pytest.mark.parametrize(
     "given", [("--by", "tag,week"), ("--by", "week", "--by", "tag"), ("--by", "tag+week")]
 )
