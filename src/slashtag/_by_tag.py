@@ -100,11 +100,10 @@ class ByTag:
         """Return the sum, the clicks of each tag, the most first, then of none, and what these are too many.
 
         `by` gives the clicks by the labels of a dimension, by default all as those of the label "", and so
-        the results have them.
-        They are too many where links have several tags, so that rows overlap, and where links cannot be
-        requested, whose tags can be; too few (negative) where a tag is not listed or its name cannot be read.
-        `progress` is called with (tags counted, total). Raises what `collect` raises (Statistics: common
-        selector).
+        the results have them. They are too many where links have several tags, so that rows overlap, and
+        where links cannot be requested, whose tags can be; too few (negative) where a tag is not listed or
+        its name cannot be read. `progress` is called with (tags counted, total). Raises what `collect` raises
+        (Statistics: common selector).
         """
         # Tags last, as clicks may arrive meanwhile.
         tagged, untagged, mixed = [
@@ -127,6 +126,7 @@ class ByTag:
         for label in {**of_all, **of_tags}:
             left = of_all.get(label, 0) - of_tags[label]
             lowest = least.get(label, 0)
+            # Links without a tag have all clicks of their own slashtags, and of shared ones at most all.
             rest[label] = min(max(left, lowest), lowest + shared.get(label, 0))
             too_many[rest[label] > left] += rest[label] - left
         clicks[self.no_tag] = rest

@@ -44,8 +44,8 @@ OTHER_WORDS = {
     "--by link": "`slashtag top` counts each link",
     "create": "`slashtag tags create NAME` creates a tag; links are created in the service's dashboard",
     "--with-zero": "`slashtag top last-month --no-clicks` lists the links without clicks",
-    "--weekly": "`slashtag stats last-quarter --by week` counts weeks, --by week,tag those of each tag; also "
-    "day and month",
+    "--weekly": "days are words, as last-quarter; `slashtag stats last-quarter --by week` counts weeks, "
+    "--by week,tag those of each tag",
     "urls create": f"{_NOT_IN_API}, or `slashtag api` if you know the endpoint",
     "urls update": "`slashtag urls update KEY --destination URL`, or --from FILE",
     "urls show": "`slashtag urls list --search TEXT` shows links",
