@@ -1,6 +1,7 @@
 """Clicks of all tags, and of links without one, so that the sum is the account's."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from operator import sub
 from typing import Any, Self, TypeVar
@@ -92,14 +93,17 @@ class ByTag:
         session: AsyncSession,
         query: Query[S],
         *,
+        by: Callable[[S], Mapping[Any, int]] = lambda stats: {"": stats.total},
         timezone: str | tzinfo | None = None,
         progress: Progress | None = None,
-    ) -> tuple[S, dict[str, int], int]:
+    ) -> tuple[S, dict[str, dict[Any, int]], int]:
         """Return the sum, the clicks of each tag, the most first, then of none, and what these are too many.
 
-        That is 0 but where links have several tags, so that rows overlap; where links cannot be requested,
-        whose tags can be; negative where a tag is not listed or its name cannot be read. `progress` is called
-        with (tags counted, total). Raises what `collect` raises (Statistics: common selector).
+        `by` gives the clicks by the labels of a dimension, by default all as those of the label "", and so
+        the results have them. They are too many where links have several tags, so that rows overlap, and
+        where links cannot be requested, whose tags can be; too few (negative) where a tag is not listed or
+        its name cannot be read. `progress` is called with (tags counted, total). Raises what `collect` raises
+        (Statistics: common selector).
         """
         # Tags last, as clicks may arrive meanwhile.
         tagged, untagged, mixed = [
@@ -108,14 +112,25 @@ class ByTag:
         ]
         each = session.stats.collect_each(query, tags=self._names, timezone=timezone, progress=progress)
         by_tag = await each.to_dict()
-        clicks = {name: stats.total for name, stats in by_tag.items()}
-        clicks = dict(sorted(clicks.items(), key=lambda item: (-item[1], item[0])))
+        names = sorted(by_tag, key=lambda name: (-by_tag[name].total, name))
+        clicks = {name: {**by(by_tag[name])} for name in names}
         if self.no_tag is None:
             return tagged.merge(by_tag.values()), clicks, 0
         total = tagged + untagged + mixed
-        left = total.total - sum(clicks.values())
-        clicks[self.no_tag] = min(max(left, untagged.total), untagged.total + mixed.total)
-        return total, clicks, clicks[self.no_tag] - left
+        of_tags = Counter[Any]()
+        for counts in clicks.values():
+            of_tags.update(counts)
+        least, shared, of_all = by(untagged), by(mixed), by(total)
+        rest: dict[Any, int] = {}
+        too_many = Counter[bool]()
+        for label in {**of_all, **of_tags}:
+            left = of_all.get(label, 0) - of_tags[label]
+            lowest = least.get(label, 0)
+            # Links without a tag have all clicks of their own slashtags, and of shared ones at most all.
+            rest[label] = min(max(left, lowest), lowest + shared.get(label, 0))
+            too_many[rest[label] > left] += rest[label] - left
+        clicks[self.no_tag] = rest
+        return total, clicks, too_many[True] or too_many[False]
 
     async def without_tag(
         self,

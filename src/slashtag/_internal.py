@@ -20,6 +20,7 @@ from ._core.countries import countries as countries
 from ._core.countries import find_country as find_country
 from ._core.dates import PREVIOUS as PREVIOUS
 from ._core.dates import days_apart as days_apart
+from ._core.dates import is_comparison as is_comparison
 from ._core.dates import is_span as is_span
 from ._core.limits import MAX_KEYS as MAX_KEYS
 from ._core.limits import MAX_SLASHTAG as MAX_SLASHTAG

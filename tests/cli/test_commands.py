@@ -58,7 +58,7 @@ def test_links_are_filtered_by_tag_text_and_day_of_creation(cli: Cli, box: Sandb
 @pytest.mark.parametrize(
     "command",
     [
-        ("stats", "2024-06", "--by", "day", "--by", "tag"),
+        ("stats", "2024-06", "--timezone", "+00:00", "--timezone", "+01:00"),
         ("top", "2024-06", "--columns", "tag", "--columns=destination"),
         ("urls", "list", "--limit", "1", "--limit", "2"),
         ("export", "clicks", "2024-06", "--all", "-o", "a.csv", "--output", "b.csv"),
@@ -92,6 +92,13 @@ def test_a_span_is_said_in_words_wherever_one_stands(
     assert sum(row["clicks"] for row in objects(exported.out)) == now
 
 
+#: Commands for which the service has no operation.
+NOT_IN_API = [
+    *(("urls", word) for word in ("create", "add", "delete", "rm")),
+    *(("tags", word) for word in ("rename", "update", "delete")),
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -110,6 +117,19 @@ def test_a_span_is_said_in_words_wherever_one_stands(
         (("stats", "last-month", "--by", "link"), "slashtag top"),
         (("urls", "update", "a", "https://www.example/"), "--destination"),
         (("stats", "last-month", "--compare", "last-month"), "--compare previous"),
+        (("stats", "2024-06-03..2024-06-09", "--compare", "the", "month", "before"), "--compare previous"),
+        *(((*words, "x"), "dashboard") for words in NOT_IN_API),
+        (("urls", "update", "a", "--tag", "x"), "dashboard"),
+        (("urls", "update", "a", "--tags=x"), "dashboard"),
+        (("create", "x"), "dashboard"),
+        (("tags", "add", "x"), "tags create"),
+        (("urls", "edit", "x"), "urls update"),
+        (("urls", "list", "--no-clicks", "last-month"), "slashtag top last-month --no-clicks"),
+        (("urls", "list", "--no-clicks", "june", "2024"), "slashtag top june 2024 --no-clicks"),
+        (("top", "last-month", "--with-zero"), "--no-clicks"),
+        (("top", "last-month", "--by", "idle"), "--no-clicks"),
+        (("top", "last-month", "--no-clicks", "--by", "tag"), "--by tag"),
+        (("top", "last-month", "--untagged", "--tag", "x"), "only one"),
     ],
 )
 def test_other_words_lead_to_the_right_ones(
@@ -125,6 +145,21 @@ def test_links_that_were_never_clicked_are_listed(cli: Cli, own: Sandbox) -> Non
     own.add_url("unseen")
     listed = {row["slashtag"] for row in objects(cli("urls", "list", "--no-clicks").out)}
     assert listed == {url.slashtag for url in own.truth.urls()} - clicked
+
+
+def test_a_slashtag_that_a_link_with_clicks_has_too_is_noted_of_one_that_was_never_clicked(
+    cli: Cli, own: Sandbox
+) -> None:
+    clicked = own.add_url("sale")
+    own.add_click(clicked, "2024-06-05T12:00:00")
+    assert cli("urls", "list", "--no-clicks").lines == []
+    own.add_url("sale", domain_id=1)
+    for order in ("date", "-date"):
+        ran = cli("urls", "list", "--no-clicks", "--orderby", order)
+        assert len(ran.lines) == 1
+        assert ran.code == 0
+        assert "sale" in {row["slashtag"] for row in objects(ran.out)}
+    assert cli("urls", "list", "--search", "sale").lines == []
 
 
 def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:

@@ -128,9 +128,12 @@ async def test_rows_that_overlap_or_lack_clicks_are_noticed(
             links["b"] = [replace(link, tag_id=None) for link in links["b"]]
         if too_many < 0:  # a tag that is not listed
             monkeypatch.setattr(by_tag, "_names", ["spring"])
-        total, clicks_by, found = await by_tag.count(session, DateRange("2024-06-01", "2024-06-30"))
-    assert (total.total, found) == (8, too_many)
-    assert sum(clicks_by.values()) == 8 + too_many
+        query = DateRange("2024-06-01", "2024-06-30")
+        total, clicks_by, found = await by_tag.count(session, query)
+        _, by_day, of_days = await by_tag.count(session, query, by=lambda stats: stats.clicks)
+    assert (total.total, found, of_days) == (8, too_many, too_many)
+    assert clicks_by == {name: {"": sum(clicks.values())} for name, clicks in by_day.items()}
+    assert sum(clicks[""] for clicks in clicks_by.values()) == 8 + too_many
 
 
 @pytest.mark.parametrize("command", ["stats 2024 --by tag", "stats year 2024 --by tag", "top 2024 --by tag"])

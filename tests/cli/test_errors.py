@@ -105,7 +105,7 @@ def test_a_misspelt_tag_is_asked_about(cli: Cli, box: Sandbox, command: tuple[st
     [
         (
             ("export", "clicks", "2024", "--tag", "a", "--all"),
-            "only one of --keys, --keys-file, --tag and --all",
+            "only one of --keys, --keys-file, --tag, --untagged and --all",
         ),
         ((*RANGE, "--all", "--keys", "a"), "only one of"),
         ((*RANGE, "--all", "--timezone", "Mars/Olympus"), "such as Europe/Berlin, not 'Mars/Olympus'"),

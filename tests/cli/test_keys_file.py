@@ -122,7 +122,7 @@ def test_an_id_beside_a_slashtag_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "keys.csv"
     path.write_text("id,slashtag\n1234567890123456789,k0\n,k1\nmine-7,k2\n")
     with path.open("rb") as file:
-        options = SelectionOptions(None, file, None, None, False, False)  # type: ignore[arg-type]
+        options = SelectionOptions(None, file, None, False, None, False, False)  # type: ignore[arg-type]
     assert options.given == [GivenKey("k0", 1234567890123456789), GivenKey("k1"), GivenKey("k2")]
     assert options.slashtags == ["k0", "k1", "k2"]
 

@@ -190,8 +190,8 @@ def test_files_without_a_column_in_common_are_told_their_columns(cli: Cli, tmp_p
     [
         ("short_url", "https://other.example/a3", "short_url cannot be changed"),
         ("short_url", "https://go.example/other", "short_url cannot be changed"),
-        ("tag_id", "77", "tag_id cannot be changed; it is ''"),
-        ("tag_name", "spring", "tag_name cannot be changed; it is ''"),
+        ("tag_id", "77", "dashboard"),
+        ("tag_name", "spring", "dashboard"),
         ("id", "7", "no such link"),
         ("redirect_code", "305", "305"),
     ],
@@ -207,6 +207,42 @@ def test_what_cannot_be_changed_is_an_error_with_its_line(
     assert "error: line 5: " in ran.err
     assert says in ran.err
     assert puts(own) == {}
+
+
+def test_equal_errors_of_many_rows_are_told_once_with_their_number(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
+) -> None:
+    for row in listed[:5]:
+        row["tag_name"] = "spring"
+    listed[5]["redirect_code"] = "999"
+    comma(listed, tmp_path / "links.csv")
+    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
+    assert ran.code == 1
+    of_tags, of_code, total = ran.lines
+    assert "line 2: " in of_tags
+    assert "4 more rows" in of_tags
+    assert "line 7: " in of_code
+    assert "6 errors" in total
+    assert puts(own) == {}
+
+
+def test_an_undo_names_the_file_that_makes_the_change_again(
+    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
+) -> None:
+    def destinations() -> list[str]:
+        return [url.destination for url in own.truth.urls()]
+
+    before = destinations()
+    for row in listed[:3]:
+        row["destination"] += "/new"
+    comma(listed, tmp_path / "links.csv")
+    cli("urls", "update", "--from", str(tmp_path / "links.csv"))
+    changed, path = destinations(), tmp_path / "links.undo.csv"
+    for expected in (before, changed, before, changed):
+        ran = cli("urls", "update", "--from", str(path))
+        assert destinations() == expected
+        path = Path(ran.lines[-1].rpartition(" --from ")[2].strip("'"))
+        assert ("again" in ran.lines[-1]) == (expected is before)
 
 
 def test_a_link_updated_by_somebody_else_since_is_not_overwritten(

@@ -196,3 +196,66 @@ def test_slashtags_of_links_with_different_tags_are_told_where_the_column_tag_is
     for command in (("top", "2024-06"), ("export", "clicks", "2024-06-01")):
         assert "with different tags" in cli(*command, "--columns", "tag").err
         assert "with different tags" not in cli(*command, "--columns", "destination").err
+
+
+SPAN = ("2024-06-01", "2024-06-30")
+BEFORE = ("2024-05-01", "2024-05-31")
+
+
+@pytest.mark.parametrize("zone", ["+00:00", "-09:30"])
+def test_links_without_clicks_are_listed_with_those_before(cli: Cli, box: Sandbox, zone: str) -> None:
+    ran = cli("top", "june 2024", "--no-clicks", "--timezone", zone)
+    now, before = (box.truth.per_key(*span, timezone=zone) for span in (SPAN, BEFORE))
+    expected = {key: before[key].total_clicks for key, stats in now.items() if not stats.total_clicks}
+    rows = objects(ran.out)
+    assert {row["slashtag"]: row["clicks_before"] for row in rows} == expected
+    assert all(row["clicks"] == 0 for row in rows)
+    counts = [row["clicks_before"] for row in rows]
+    assert counts == sorted(counts, reverse=True)
+    assert f"{sum(stats.total_clicks for stats in now.values()):,} clicks" in ran.err
+    first = objects(cli("top", "june 2024", "--no-clicks", "--limit", "3", "--timezone", zone).out)
+    assert [row["clicks_before"] for row in first] == counts[:3]
+    told = f" {len(expected)} links "
+    assert told in cli("top", "june 2024", "--timezone", zone).err
+    assert told in cli("top", "june 2024", "--limit", "130", "--timezone", zone).err
+    of_year = box.truth.per_key("2024-01-01", "2024-12-31", timezone=zone).values()
+    idle = sum(not stats.total_clicks for stats in of_year)
+    assert f" {idle} links " in cli("top", "2024", "--limit", "130", "--timezone", zone).err
+
+
+def test_a_link_of_a_tag_that_may_have_had_clicks_is_listed_with_the_most(cli: Cli, own: Sandbox) -> None:
+    own.add_tag("fairs")
+    for slashtag in ("sure", "maybe", "perhaps", "clicked"):
+        own.add_url(slashtag, tag="fairs")
+    for n, slashtag in enumerate(("maybe", "perhaps"), 2):
+        own.add_click(own.add_url(slashtag, domain_id=1), "2024-06-05T12:00:00", times=n)
+    for slashtag in ("clicked", "maybe"):
+        own.add_click(slashtag, "2024-06-05T12:00:00")
+    ran = cli("top", *SPAN, "--no-clicks", "--tag", "fairs")
+    most = {row["slashtag"]: row["clicks_at_most"] for row in objects(ran.out)}
+    assert most == {"sure": None, "maybe": 1, "perhaps": 1}
+
+
+@pytest.mark.parametrize("command", ["top", "stats", "export clicks"])
+def test_links_without_a_tag_are_selected(cli: Cli, own: Sandbox, command: str) -> None:
+    own.add_tag("fairs")
+    for n, (slashtag, tag) in enumerate((("one", "fairs"), ("two", None), ("three", None)), 1):
+        own.add_click(own.add_url(slashtag, tag=tag), "2024-06-05T12:00:00", times=n)
+    ran = cli(*command.split(), *SPAN, "--untagged")
+    rows = objects(ran.out)
+    found = rows[0]["clicks"] if command == "stats" else sum(row["clicks"] for row in rows)
+    assert (ran.code, found) == (0, 5)
+    # What is counted together with a link that has a tag is told.
+    own.add_url("three", domain_id=1, tag="fairs")
+    shared = cli(*command.split(), *SPAN, "--untagged")
+    assert shared.code == 3
+    assert "https://" in shared.err
+
+
+def test_an_account_whose_links_all_have_a_tag_has_none_without(cli: Cli, serve: Serve) -> None:
+    with serve(urls=0, clicks=0) as box:
+        box.add_tag("fairs")
+        box.add_url("one", tag="fairs")
+        for command in (("top",), ("stats",), ("export", "clicks")):
+            ran = cli(*command, *SPAN, "--untagged")
+            assert (ran.code, ran.out) == (2, "")

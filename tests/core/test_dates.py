@@ -160,6 +160,19 @@ def test_the_period_before_ends_where_the_present_one_begins(today: date, unit: 
     assert before[1] + timedelta(1) == this[0]
 
 
+@given(DAYS, st.sampled_from(["week", "month", "quarter", "year"]), st.sampled_from(["the ", "a ", ""]))
+def test_the_unit_before_is_the_previous_one_of_a_whole_unit(today: date, unit: str, article: str) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    for text in (f"{article}{unit} before", f"{article.strip()}-{unit}-earlier".strip("-")):
+        span = parse_span(f"this-{unit}", today)
+        assert spans_to_compare(*span, now, text) == spans_to_compare(
+            *span, now, "last-year" if unit == "year" else "previous"
+        )
+        if unit != "year":
+            with pytest.raises(InvalidRequestError, match="previous"):
+                spans_to_compare(span[0], span[1] + timedelta(1), now, text)
+
+
 @given(DAYS)
 def test_months_back_to_back_tile_a_year(today: date) -> None:
     assert parse_span("12m", today) == parse_span("1y", today)

@@ -104,6 +104,14 @@ def test_fractions_have_a_comma_where_that_is_asked_for() -> None:
     assert written(".csv", table, rows) == b'slashtag,percent,clicks\n"a,b",-3.6,12345\n'
 
 
+@pytest.mark.parametrize("style", [CsvStyle(decimal="comma"), CsvStyle(excel=True)])
+def test_a_whole_fraction_is_written_for_a_spreadsheet_as_a_count_is(style: CsvStyle) -> None:
+    table = Table((Column("clicks_per_day", "float"), Column("clicks", "int")))
+    rows: list[Row] = [(20.0, 20), (-100.0, 0), (0.0, 7)]
+    cells = written(".csv", table, rows, style).decode("utf-8-sig").replace(";", ",").splitlines()
+    assert cells[1:] == ["20,20", "-100,0", "0,7"]
+
+
 def test_a_workbook_has_formats_a_filter_and_a_name_without_a_row_of_its_own() -> None:
     table = Table(
         (Column("id", "int"), Column("clicks", "int"), Column("percent", "float")),

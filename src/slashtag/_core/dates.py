@@ -47,6 +47,10 @@ _BETWEEN = re.compile(r"\.\.|\s+to\s+(?!date\b)", re.IGNORECASE)
 
 #: What a span is compared with, unless with a span that is given.
 PREVIOUS, YEAR_BEFORE = "previous", "last-year"
+#: Other words for these: "the month before" of a month is the previous one, of other spans it is none.
+_BEFORE = re.compile(
+    r"(?:the-|a-)?(?:(week|month|quarter|year|period|span)-(?:before|earlier)|previous-(?:period|span))"
+)
 _COMPARED = f"{PREVIOUS}, {YEAR_BEFORE}, or one of {FORMS}"
 _LAST = time(23, 59, 59)
 
@@ -243,9 +247,7 @@ def spans_to_compare(
 ) -> tuple[tuple[Bound, Bound], tuple[Bound, Bound]]:
     """Return the bounds of `DateRange.with_previous`, for a time in the zone of the span."""
     now, zone = now.replace(microsecond=0), now.tzinfo
-    name = _joined(compare)
-    if (name := _SAID.get(name, name)) in (PREVIOUS, YEAR_BEFORE):
-        compare = name
+    compare = _compared_by_name(compare, start, end)
     try:
         first, last = _compared(start, end, now, compare)
         if first == start and last in (end, now):
@@ -267,6 +269,25 @@ def spans_to_compare(
     except (ValueError, OverflowError):
         told = "before" if compare == PREVIOUS else "a year before"
         raise InvalidRequestError(f"the span {told} {start} to {end} lies outside the calendar") from None
+
+
+def is_comparison(text: str) -> bool:
+    """Return whether a text says what a span is compared with: it is a span, or is named by the other one."""
+    return is_span(text) or _BEFORE.fullmatch(_joined(text)) is not None
+
+
+def _compared_by_name(compare: str, start: Bound, end: Bound) -> str:
+    """Return PREVIOUS or YEAR_BEFORE for words that mean these; others as they are."""
+    name = _joined(compare)
+    if (name := _SAID.get(name, name)) in (PREVIOUS, YEAR_BEFORE):
+        return name
+    if (found := _BEFORE.fullmatch(name)) is None:
+        return compare
+    if (unit := found[1]) == "year":
+        return YEAR_BEFORE
+    if unit in _UNITS and _ends(f"this-{unit}", date_of(start)) != (start, end):
+        raise InvalidRequestError(f"{start} to {end} is no {unit}; give --compare {PREVIOUS}, or a span")
+    return PREVIOUS
 
 
 def _compared(start: Bound, end: Bound, now: datetime, compare: str) -> tuple[Bound, Bound]:

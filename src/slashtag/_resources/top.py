@@ -56,11 +56,15 @@ class Place(NamedTuple):
 
 
 class Ranking(NamedTuple, Generic[R]):
-    """The clicks of all links, those of the first ones before and now, and their statistics."""
+    """The clicks of all links, those of the first ones before and now, and their statistics.
+
+    `idle` is the number of links without clicks, None where that is not known.
+    """
 
     total: int
     places: list[Place]
     stats: dict[str, R]
+    idle: int | None = None
 
 
 async def rank(
@@ -127,7 +131,10 @@ async def rank(
         total, places = await places_of()
     if by == "decline":
         total, places = await count(query, slashtags), [Place(key, b, a) for key, a, b in places]
-    return Ranking(total, places, {place.slashtag: found[place.slashtag] for place in places})
+    idle = len(slashtags) - len(places) if by == "clicks" and len(places) < n else None
+    if query in tables:
+        idle = sum(not stats.total for stats in tables[query].values())
+    return Ranking(total, places, {place.slashtag: found[place.slashtag] for place in places}, idle)
 
 
 async def _by_slashtag(keys: Keys) -> dict[str, list[Key]]:

@@ -15,6 +15,11 @@ from ..tables import VOLATILE, read_table
 #: Columns of a file of changes, those of a listing that cannot be changed, and those that do not count.
 COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
 _READ_ONLY = ("short_url", "tag_id", "tag_name")
+#: The error of each changed tag; equal, so that they can be told together.
+_TAG = (
+    "tag_name cannot be changed: the service's API cannot give a link another tag; its dashboard can, and "
+    "statistics by tag follow"
+)
 _IGNORED = ("created_at", *VOLATILE)
 _NUMBERS = {"id", "redirect_code", "domain_id", "tag_id"}
 
@@ -191,7 +196,8 @@ def _edited(cells: Mapping[str, str], links: LinkIndex, is_own: Callable[[ShortU
             given[name] = cell
         # The short URL of an updated link may be another one.
         elif not (name == "short_url" and is_old):
-            wrong.append(f"{name} cannot be changed; it is {present.get(name, '')!r}")
+            told = f"{name} cannot be changed; it is {present.get(name, '')!r}"
+            wrong.append(_TAG if name.startswith("tag") else told)
     changed = ", ".join(name for name in given if name in present)
     if is_old and changed and not is_own(url):
         wrong.append(

@@ -83,7 +83,7 @@ def _with_joined_spans(args: list[str], options: list[str]) -> list[str]:
         name, equals, value = given.partition("=")
         if name in options:
             # Imported here, as --help does not need the library.
-            is_span = import_module("slashtag._internal").is_span
+            is_span = import_module(".other_words", __package__).is_comparison
             words = list(takewhile(lambda word: not word.startswith("-"), args[n + 1 :]))
             spans = list(accumulate([value, *words] if equals else words, "{} {}".format))
             for count in range(len(spans), 1, -1):

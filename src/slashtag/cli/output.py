@@ -357,14 +357,18 @@ def labels(stats: Statistics, dimension: str) -> dict[str, int]:
     if dimension in ("weekday", "week", "month") and isinstance(stats, RangeStats):
         counts = Counter[str]()
         for day, n in sorted(stats.clicks.items()):
-            if dimension == "weekday":
-                counts[weekday(day)] += n
-            else:
-                counts[str(day)[:7] if dimension == "month" else str(day - day.weekday() * DAY)] += n
+            counts[label_of(day, dimension)] += n
         return (
             counts if dimension != "weekday" else {name: counts[name] for name in WEEKDAYS if name in counts}
         )
     return {label: clicks for name, label, clicks in stats.rows() if name == dimension}
+
+
+def label_of(day: date, dimension: str) -> str:
+    """Return the label of a day, its weekday, its week (by its Monday), or its month."""
+    if dimension == "weekday":
+        return weekday(day)
+    return str(day - day.weekday() * DAY if dimension == "week" else day)[: 7 if dimension == "month" else 10]
 
 
 def weekday(day: date) -> str:

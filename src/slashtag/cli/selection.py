@@ -196,6 +196,7 @@ class SelectionOptions:
         help="Slashtags from a file, one a line, or a table with that column; - reads stdin.",
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; may be repeated.")
+    untagged: bool = _option(False, "--untagged", help="The links without a tag.")
     timezone: str | None = TIMEZONE
     all_links: bool = _option(False, "--all", help="Every link of the account; the default.")
     no_check: bool = _option(
@@ -206,12 +207,15 @@ class SelectionOptions:
     )
 
     def __post_init__(self) -> None:
-        given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.all_links])
+        given = sum([self.keys is not None, self.keys_file is not None, bool(self.tag), self.untagged])
+        given += self.all_links
         self.all_links = not given or self.all_links
         if given > 1:
-            raise InvalidRequestError("only one of --keys, --keys-file, --tag and --all says which links")
+            raise InvalidRequestError(
+                "only one of --keys, --keys-file, --tag, --untagged and --all says which links"
+            )
         #: What is given, read and checked before anything is sent or written; its slashtags and short URLs.
-        self.given = [] if self.tag or self.all_links else self._given()
+        self.given = [] if self.tag or self.untagged or self.all_links else self._given()
         self.slashtags = [each.key for each in self.given]
 
     @property
@@ -224,10 +228,22 @@ class SelectionOptions:
         if not (self.tag or self.all_links):
             raise InvalidRequestError("--by tag goes with --tag or --all")
 
+    def advice_on_each(self, by: Iterable[str]) -> str:
+        """Return how to count each of several tags or slashtags, which were counted together."""
+        if len(self.tag or ()) > 1:
+            names = [name for name in by if "hour" not in name]
+            told = f"--by {','.join([*names[-1:], 'tag'])} counts each"
+            return f"the {len(self.tag or ())} tags are counted together; {told}"
+        if len(self.given) > 1:
+            return f"the {len(self.given):,} links are counted together; `slashtag top` counts each"
+        return ""
+
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
         """Return the links that the options select; what no link has is left out."""
         if self.tag or self.all_links:
             return Selected(tags=self.tag or None)
+        if self.untagged:
+            return Selected(await _untagged(run, session, progress))
         keys, found, seen = self.slashtags, None, set[str]()
 
         def find(session: AsyncSession) -> Coroutine[Any, Any, dict[str, ShortUrl | None]]:
@@ -277,6 +293,19 @@ class SelectionOptions:
             elif self.no_check:
                 raise InvalidRequestError(f"{where}: {key!r} is a short URL, whose slashtag is looked up")
         return found
+
+
+async def _untagged(run: Run, session: AsyncSession, progress: Progress) -> list[str | ShortUrl]:
+    """Return the links without a tag; raises InvalidRequestError where there are none."""
+    links = await Links.read(session, progress=progress)
+    chosen = [link for of in links.by_slashtag.values() for link in of if link.tag_id is None]
+    for link in links.uncountable:
+        if link.tag_id is None:
+            run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
+    if not chosen:
+        raise InvalidRequestError("there are no links without a tag")
+    _warn_of_shared(run, chosen, links)
+    return [*chosen]
 
 
 def _warn_of_moved(run: Run, given: Iterable[GivenKey], found: Mapping[str, ShortUrl | None]) -> None:

@@ -93,7 +93,7 @@ class CsvStyle(msgspec.Struct, frozen=True):
 
     `decimal="comma"` writes fractions as 7,5, with semicolons between cells. `excel` is for a spreadsheet: a
     byte order mark, and an apostrophe before texts that it would take for formulas, which is left out again
-    where such a file is read here.
+    where such a file is read here. Both write whole fractions without decimals.
     """
 
     decimal: Literal["point", "comma"] = "point"
@@ -106,17 +106,17 @@ class CsvWriter(Writer):
     def __init__(self, file: Sink, table: Table, style: CsvStyle | None = None) -> None:
         self._file = file
         style = style or CsvStyle()
-        self._has_commas = style.decimal == "comma"
+        self._mark = "," if style.decimal == "comma" else "."
         self._escaped = FORMULA if style.excel else ESCAPED_FORMULA
         self._lines: list[str] = []
         lines: Any = SimpleNamespace(write=self._lines.append)
         # A text with \r or \n is only quoted if lines end in them.
-        self._csv = csv.writer(lines, lineterminator="\r\n", delimiter=";" if self._has_commas else ",")
+        self._csv = csv.writer(lines, lineterminator="\r\n", delimiter=";" if self._mark == "," else ",")
         #: Columns whose values are not written as they are.
         self._others = [
             n
             for n, column in enumerate(table.columns)
-            if column.kind == "text" or (self._has_commas and column.kind == "float")
+            if column.kind == "text" or (style != CsvStyle() and column.kind == "float")
         ]
         if style.excel:
             file.write(b"\xef\xbb\xbf")
@@ -127,7 +127,8 @@ class CsvWriter(Writer):
         for n in self._others:
             value = cells[n]
             if isinstance(value, float):
-                cells[n] = str(value).replace(".", ",")
+                # Whole ones as spreadsheets write them, and as counts are.
+                cells[n] = str(value).removesuffix(".0").replace(".", self._mark)
             elif value and self._escaped.match(value):
                 # Also what looks as if it were escaped, so that what is read is what was written.
                 cells[n] = f"'{value}"

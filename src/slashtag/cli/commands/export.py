@@ -8,13 +8,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from os.path import realpath
 from pathlib import Path
+from shlex import quote
+from typing import get_args
 
 import typer
 from msgspec.structs import astuple
 from typer import Argument, Option
 
-from ... import AsyncSession, Progress
-from ..._internal import many, object_url, remove_journal
+from ... import AsyncSession, InvalidRequestError, Progress
+from ..._internal import did_you_mean, many, object_url, remove_journal
 from ...export import (
     NAMED_URLS,
     TAGS,
@@ -27,6 +29,7 @@ from ...export import (
     export_urls,
 )
 from ...tables import Column, Row, RowDifference, Table, Writer, compare_files
+from ..dimensions import OF_RANGES, Dimensions
 from ..output import COLUMNS, OutputOptions, change, columns_of
 from ..run import MAX_FAILURES, Run, command
 from ..selection import PeriodArguments, SelectionOptions, note_of_shared
@@ -65,8 +68,9 @@ async def clicks(
     selection: SelectionOptions,
     output: OutputOptions,
     run: Run,
-    by: By = _option(
+    by: str = _option(
         "slashtag",
+        metavar="|".join(get_args(By)),
         help="A series for each link, or for each tag; with --all, also one for the links without a tag.",
     ),
     dimensions: bool = _option(
@@ -80,6 +84,15 @@ async def clicks(
     What fails is printed while the rest goes on; the exit code is then 3. Where the service cannot be reached
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
+    if by not in get_args(By):
+        given = Dimensions.parse([by]).names
+        if not OF_RANGES.issuperset(given):
+            meant = did_you_mean(by, {*get_args(By), *OF_RANGES})
+            raise InvalidRequestError(f"--by is {' or '.join(get_args(By))}, not {by!r}{meant}")
+        names = ",".join(dict.fromkeys([*given, "tag"]))
+        words, file = " ".join(period.words or ["last-month"]), quote(str(output.file or "FILE.csv"))
+        told = f"--by {by}: rows are of days, by {' or '.join(get_args(By))}"
+        raise InvalidRequestError(f"{told}; for more give: slashtag stats {words} --by {names} -o {file}")
     resolved = period.resolve(selection.timezone)
     # Only where the days follow from what was given, such as last-month.
     is_relative = resolved.text != " to ".join(period.words or ())
@@ -100,7 +113,7 @@ async def clicks(
             writer,
             keys=selected.keys,
             tags=selected.tags,
-            by=by,
+            by="tag" if by == "tag" else "slashtag",
             dimensions=dimensions,
             columns=more,
             timezone=selection.timezone,

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -30,6 +30,7 @@ from ...bulk_update import (
     ChangesError,
     Difference,
     DoubtfulChangesError,
+    Problem,
     find_differences,
 )
 from ...export import NAMED_URLS, named_url_row, names_of_tags
@@ -63,6 +64,8 @@ _OPTIONS = {
 }
 _which = partial(Option, rich_help_panel="Which links")
 _bulk = partial(Option, rich_help_panel="Many links")
+#: So many equal errors are told one by one.
+MOST_EQUAL = 3
 #: What to do about values that are doubtful.
 _CONFIRM = "correct it, or give --yes to send it all the same"
 
@@ -77,7 +80,9 @@ class FilterOptions:
     limit: int | None = _which(None, min=0, metavar="N", help="The most links to list; default: all.")
     tag: list[str] | None = _which(None, metavar="NAME", help="Links of this tag; may be repeated.")
     untagged: bool = _which(False, "--untagged", help="Links without a tag.")
-    no_clicks: bool = _which(False, "--no-clicks", help="Links with 0 hits, which were never clicked.")
+    no_clicks: bool = _which(
+        False, "--no-clicks", help="Links that were never clicked; in a span: `slashtag top --no-clicks`."
+    )
     search: str | None = _which(
         None, metavar="TEXT", help="Links with this text in short URL or destination."
     )
@@ -113,6 +118,7 @@ def _first_day(text: str | None) -> date:
 async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> None:
     """List the short URLs of the account."""
     count, limit = 0, filter_.limit
+    idle, clicked = set[str | None](), set[str | None]()
     async with run.session() as session:
         if filter_.tag:
             names = await names_of_tags(session, filter_.tag)
@@ -123,12 +129,21 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
             listing = session.urls.list(orderby=filter_.orderby, progress=progress)
             async with listing.pages() as pages:
                 async for page in pages:
-                    rows = [named_url_row(url, names) for url in page.items if filter_.accepts(url, names)]
+                    found = [url for url in page.items if filter_.accepts(url, names)]
+                    rows = [named_url_row(url, names) for url in found]
+                    if filter_.no_clicks:
+                        idle.update(url.slashtag for url in found)
+                        clicked.update(url.slashtag for url in page.items if url.hits)
                     rows = rows if limit is None else rows[: limit - count]
                     writer.write(rows)
                     count += len(rows)
                     if count == limit:
                         break
+    if shared := (idle & clicked) - {None}:
+        run.say(
+            f"slashtags of these that links with clicks have too: {len(shared):,}; the service counts clicks "
+            "by slashtag, so `stats` and `top` show the clicks of both"
+        )
     if output.file is not None:
         run.say(f"{many(count, 'row')} to {output.file}; {run.cost()}")
 
@@ -213,8 +228,8 @@ async def update_url(
             for doubt in error.doubts:
                 run.warn(str(doubt), "doubtful: ")
             advice = f"; {_CONFIRM}" * isinstance(error, DoubtfulChangesError)
-            for problem in (*error.problems, error.summary + advice):
-                run.lines.error(str(problem))
+            for text in (*_together(error.problems), error.summary + advice):
+                run.lines.error(text)
             raise typer.Exit(1) from None
         return
     if key is None:
@@ -259,6 +274,19 @@ async def update_url(
         run.say(_undo(now, differences))
     if not rows:
         run.warn("the service says that it changed no link: it may have refused it", "unchanged: ")
+
+
+def _together(problems: Iterable[Problem]) -> Iterator[str]:
+    """Yield errors of rows, equal ones of many rows once, with their number."""
+    problems = [*problems]
+    times, told = Counter(problem.text for problem in problems), set[str]()
+    for problem in problems:
+        others = times[problem.text] - 1
+        if others < MOST_EQUAL:
+            yield str(problem)
+        elif problem.text not in told:
+            told.add(problem.text)
+            yield f"{problem}; so in {others:,} more rows"
 
 
 async def _present(session: AsyncSession, *, key: str | int, progress: Progress) -> list[ShortUrl]:
@@ -361,8 +389,10 @@ async def _update(
     )
     # Those that name no link, or several, fail again whenever they are sent.
     unnamed = sum(each.status == "failed" and each.id is None for each in left)
+    # What an undo changes back, its own undo changes again.
+    to_undo = "to make the change again" if source.name.count(".undo") % 2 else "to undo it"
     advice = {
-        f"to undo it: slashtag urls update --from {quote(f'{update.undo_path}')}": update.undo_path,
+        f"{to_undo}: slashtag urls update --from {quote(f'{update.undo_path}')}": update.undo_path,
         "password and domain are not in the listing: a row that has none sent none, and they are lost if the "
         "service resets them": bulk.keep,
         f"{summary.unknown:,} unknown: --dry-run shows what they would still change; --repeat-lost sends "

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from heapq import nlargest
 from itertools import accumulate, takewhile
 from operator import itemgetter
@@ -33,7 +32,20 @@ from ..._shared_slashtags import Links
 from ...export import hourly_clicks, names_of_tags
 from ...tables import Column, Row, Table
 from ..comparison import Clicks, Comparison, Counted, dates_of, sections_of
-from ..other_words import meant_by
+from ..dimensions import (
+    COMPARED,
+    HOURLY,
+    OF_DAYS,
+    CountedEach,
+    Dimensions,
+    cell_of,
+    column_of,
+    count_spans,
+    count_tags,
+    show_cells,
+    spans_of,
+    unit_of,
+)
 from ..output import (
     OutputOptions,
     change,
@@ -51,7 +63,6 @@ from ..selection import (
     SelectionOptions,
     query_of,
     read_by_tag,
-    report_overlap,
 )
 
 
@@ -84,14 +95,6 @@ class SpanGroup(TyperGroup):
 app = typer.Typer(cls=SpanGroup)
 
 COUNTS = Column("dimension"), Column("label"), Column("clicks", "int")
-COMPARED = Column("clicks_before", "int"), Column("change_percent", "float")
-#: What else than its maps statistics are shown by.
-MORE: dict[Any, set[str]] = {
-    RangeStats: {"weekday", "week", "month", "hour", "weekday-hour"},
-    PeriodStats: {"month"},
-    GeoStats: set(),
-}
-HOURLY = ("hour", "weekday-hour")
 #: So many weekdays or hours with most clicks are named in the summary.
 MOST_BUSY = 3
 
@@ -100,16 +103,22 @@ MOST_BUSY = 3
 class StatsOptions(OutputOptions):
     """Options of how statistics are requested and output."""
 
-    by: str | None = Option(
+    by: list[str] | None = Option(
         None,
         metavar="DIMENSION",
-        help="Only one dimension, with every label: device, browser, platform, country, referrer; tag counts "
-        "every selected tag alone, and the links without one; of days also day, weekday, week (named by its "
-        "Monday), month, and hour or weekday-hour (hour of the week), which take a request for each hour, of "
-        "up to 32 days, and batch of links; of a year and of all time also month, language and timezone; of "
-        "a country state, city and postalcode.",
+        help="Only one dimension, with every label, or two as week,tag. There are device, browser, platform, "
+        "country, referrer; tag counts every selected tag alone, and the links without one; of days also "
+        "day, weekday, week (named by its Monday), month, and hour or weekday-hour (hour of the week), which "
+        "take a request for each hour, of up to 32 days, and batch of links; of a year and of all time also "
+        "month, language and timezone; of a country state, city and postalcode. Of two, one is tag; or it is "
+        "day, week or month, each of which takes requests of its own, as it does of a country.",
     )
     compare: str | None = COMPARE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Before the days, among which the second dimension stands after `week, tag`.
+        self.dimensions = Dimensions.parse(self.by)
 
 
 @app.command("range")
@@ -190,8 +199,9 @@ async def _answer(
     resolved: ResolvedPeriod | None = None,
 ) -> None:
     """Request the statistics, and those they are compared with; print them and what they cost."""
-    by, timezone = output.by, selection.timezone
-    if by == "tag":
+    dimensions, timezone = output.dimensions, selection.timezone
+    by, is_by_tag = dimensions.by, "tag" in dimensions.names
+    if is_by_tag:
         selection.require_tags()
     async with run.session() as session:
         queries = [query]
@@ -204,20 +214,19 @@ async def _answer(
             if isinstance(query, Year):
                 error.add_note(f"`slashtag stats range {query.year}` counts its days in this zone")
             raise
-        known = {"tag", *empty.DIMENSIONS.values(), *MORE[type(empty)]}
-        if by is not None and by not in known:
-            told = meant_by(f"--by {by}") or f"there are {', '.join(sorted(known))}"
-            raise InvalidRequestError(f"--by {by} is not counted here{did_you_mean(by, known)}; {told}")
+        unit = unit_of(dimensions, query, empty, is_compared=len(queries) > 1)
         for each in queries:
             await session.stats.collect(each, keys=(), timezone=timezone)
             if by in HOURLY and isinstance(each, DateRange):
                 await hourly_clicks(session, *each.bounds, keys=(), timezone=timezone)
+        if unit is not None and resolved is not None:
+            spans_of(resolved.so_far, unit)
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
             selected = await selection.resolve(run, session, progress)
             of: dict[str, Any] = {"keys": selected.keys, "tags": selected.tags}
             by_tag, links = None, Links()
-            if by == "tag":
+            if is_by_tag:
                 by_tag = await read_by_tag(run, session, selected.tags, progress)
                 links = by_tag.links
             elif selected == Selected():
@@ -225,34 +234,42 @@ async def _answer(
                 of["keys"] = links.keys
             for link in links.uncountable:
                 run.warn(f"statistics cannot be requested for {link.slashtag!r}", "left out: ")
-            progress = start_bar("counting", "tags" if by == "tag" else "requests")
-            counted: list[Counted] = []
+            progress = start_bar("counting", "tags" if is_by_tag else f"{unit}s" if unit else "requests")
+            options: dict[str, Any] = {"timezone": timezone, "progress": progress}
+            is_over, counted = resolved is not None and resolved.is_over, list[CountedEach]()
             try:
                 for each in queries:
                     if by_tag is not None:
-                        stats, clicks, too_many = await by_tag.count(
-                            session, each, timezone=timezone, progress=progress
-                        )
-                        report_overlap(run, too_many, is_over=resolved is not None and resolved.is_over)
-                        counted.append(Counted(stats, clicks))
-                    else:
+                        label = None if by == "tag" else by
                         counted.append(
-                            await _count(session, each, by, **of, timezone=timezone, progress=progress)
+                            await count_tags(run, session, each, by_tag, label, is_over=is_over, **options)
                         )
+                    elif unit is not None and resolved is not None:
+                        counted.append(await count_spans(run, session, each, resolved, unit, **of, **options))
+                    else:
+                        counted.append(CountedEach(await _count(session, each, by, **of, **options), {}))
             except UnknownTagError:
                 # Says which it is, and whether one has a name like it.
                 await names_of_tags(session, selection.tag or ())
                 raise
     now, comparison = counted[0], None
     if resolved is not None and output.compare is not None:
-        comparison = Comparison(counted[1], resolved, query)
+        comparison = Comparison(counted[1].of_all, resolved, query)
     against = f", compared with {comparison.text}" if comparison is not None else ""
-    title = f"{by or 'stats'} {text}{against}".replace(" to ", "..")
-    busiest = _show(now, by, output, comparison, resolved, title)
-    for caveat in dict.fromkeys(caveat for stats, _ in counted for caveat in _caveats(stats, by)):
+    title = f"{', '.join(dimensions.names) or 'stats'} {text}{against}".replace(" to ", "..")
+    busiest = ""
+    if dimensions.group is None:
+        busiest = _show(now.of_all, by, output, comparison, resolved, title)
+    else:
+        show_cells(dimensions, counted, query, output, comparison, resolved, title)
+    for caveat in dict.fromkeys(caveat for (stats, _), _ in counted for caveat in _caveats(stats, by)):
         run.say(caveat)
-    for stats, _ in counted:
-        shows_days = isinstance(stats, RangeStats) and by in (None, "day", "weekday", "week", "month")
+    span = None if resolved is None else dates_of(resolved.so_far)
+    # A week is from 0, Monday, to 6, Sunday.
+    if span is not None and "week" in dimensions.names and (span[0].weekday(), span[1].weekday()) != (0, 6):
+        run.say("the span begins or ends within a week: the first or last one is not whole")
+    for (stats, _), _ in counted:
+        shows_days = isinstance(stats, RangeStats) and by in (None, *OF_DAYS)
         if not stats.reconciles or (shows_days and not stats.complete):
             run.mark_incomplete()
         run.report_cut(stats, by)
@@ -260,12 +277,16 @@ async def _answer(
         run.say(caveat)
     if busiest:
         run.say(f"busiest: {busiest}")
-    total = now.stats.total
+    total = now.of_all.stats.total
     if comparison is not None:
         before = comparison.before.stats.total
         changed = f", {told_change(total, before)} %" * bool(before)
         against = f"{against}: {many(before, 'click')}{changed}"
     run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {run.cost()}")
+    # The places of a country are not counted for each tag.
+    names = [] if isinstance(query, CountryGeo) else dimensions.names
+    if not is_by_tag and (advice := selection.advice_on_each(names)):
+        run.say(advice)
 
 
 def _query_before(
@@ -342,14 +363,13 @@ def _show(
             ),
         )
         return busiest
-    is_date = by in ("day", "week")
-    first = Column(by.replace("-", "_"), "date" if is_date else "text"), Column("clicks", "int")
+    first = column_of(by), Column("clicks", "int")
     days = (Column("clicks_per_day", "float"),) * has_days
     output.print(
         Table((*first, Column("percent", "float"), *days, *columns), title),
         (
             (
-                date.fromisoformat(label) if is_date else label,
+                cell_of(by, label),
                 clicks,
                 percent(clicks, stats.total),
                 *((per_day(label, clicks),) if has_days else ()),
@@ -402,10 +422,6 @@ def _caveats(stats: Statistics, by: str | None) -> Iterator[str]:
     """Yield what is not exact of the figures that are shown, and how."""
     if isinstance(stats, RangeStats) and not stats.days_complete:
         yield "the service left out the days of some windows: the days are incomplete, the total is complete"
-    days = stats.clicks if by == "week" and isinstance(stats, RangeStats) else None
-    # A week is from 0, Monday, to 6, Sunday.
-    if days and (min(days).weekday(), max(days).weekday()) != (0, 6):
-        yield "the span begins or ends within a week: the first or last one is not whole"
     if not stats.reconciles:
         yield "some figures do not add up to the totals that the service gave"
     if by is None and isinstance(stats, PeriodStats) and not stats.unique_is_exact:

@@ -10,7 +10,7 @@ from ..._internal import many, rank
 from ..._shared_slashtags import Bounds, Links
 from ...export import LinkColumns, with_columns
 from ...tables import Column, Row, Table
-from ..comparison import unlike_lengths
+from ..comparison import dates_of, unlike_lengths
 from ..output import COLUMNS, OutputOptions, change, columns_of, percent, told_change
 from ..run import Run, command
 from ..selection import (
@@ -46,6 +46,8 @@ WIDTHS = {
     "change_percent": 60,
     "clicks_at_most": 0,
 }
+#: So many links, or tags, are shown unless another number is given.
+LIMIT = 20
 Spans = tuple[DateRange, DateRange]
 
 
@@ -59,7 +61,12 @@ async def top(
         "clicks",
         help="Links by most clicks; or by most clicks more, or fewer, than before. Tags by the same.",
     ),
-    limit: int = Option(20, min=1, metavar="N", help="The most links, or tags, to show."),
+    no_clicks: bool = Option(
+        False, "--no-clicks", help="The links without clicks, those that had most before first."
+    ),
+    limit: int | None = Option(
+        None, min=1, metavar="N", help="The most links, or tags, to show. Default: 20; all with --no-clicks."
+    ),
     compare: str | None = COMPARE,
     columns: str | None = COLUMNS,
 ) -> None:
@@ -77,12 +84,17 @@ async def top(
     of_tags, rank_by = by.startswith("tag"), by.removeprefix("tag").strip("-") or "clicks"
     names = columns_of(columns)
     with_columns(TOP, names)  # refuses other columns
+    if no_clicks and by != "clicks":
+        raise InvalidRequestError(f"--no-clicks is of links without clicks, and goes without --by {by}")
+    if limit is None and not no_clicks:
+        limit = LIMIT
     if of_tags:
         selection.require_tags()
         if names:
             raise InvalidRequestError("--columns goes with links, not with tags")
     resolved = period.resolve(timezone, compare, default="30d")
     last: list[Ranked] = []
+    idle: int | None = 0
     async with run.session() as session:
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
@@ -98,16 +110,26 @@ async def top(
             else:
                 links = await Links.read(session, selected.keys, selected.tags, progress)
                 progress = start_bar("counting", "requests")
-                total, found = await _count_links(
-                    session, links, selected.tags, spans, timezone, limit, rank_by, progress
+                rank_by = "decline" if no_clicks else rank_by
+                total, found, idle = await _count_links(
+                    session,
+                    links,
+                    selected.tags,
+                    spans,
+                    timezone,
+                    None if no_clicks else limit,
+                    rank_by,
+                    progress,
                 )
             more = await LinkColumns.read(session, names, links.by_slashtag)
     ranked = sorted(
-        (each for each in found if each.may_be_ranked(rank_by)),
+        (each for each in found if no_clicks or each.may_be_ranked(rank_by)),
         key=lambda each: each.rank(rank_by),
         reverse=True,
     )
     shown = [*ranked[:limit], *last]
+    if no_clicks and len(shown) < len(ranked):
+        run.say(f"{many(len(ranked) - len(shown), 'more link')} without clicks: --limit shows more")
     is_shared = any(each.is_shared for each in shown)
     title = f"top {resolved.text.replace(' to ', '..')}"
     table = with_columns(Table((TOP_TAGS if of_tags else TOP).columns + AT_MOST * is_shared, title), names)
@@ -119,18 +141,27 @@ async def top(
     output.print(table, rows, {name: WIDTHS[name] for name in table.names if name in WIDTHS})
     if of_tags and (left := [each for each in found if each not in shown and each.clicks.least]):
         clicks = sum(each.clicks.least for each in left)
-        why = "--limit shows more" if len(ranked) > limit else f"their clicks are no {rank_by}"
+        why = "--limit shows more" if limit and len(ranked) > limit else f"their clicks are no {rank_by}"
         run.say(f"{many(len(left), 'more tag')} with {many(clicks, 'click')}: {why}")
     # The span before has as many days, or as many whole months.
     if compare is not None and (lengths := unlike_lengths(resolved)):
         run.say(lengths)
     of = many(len(links.by_slashtag), "link")
+    if no_clicks:
+        of += f", {len(found):,} of them without"
+        ends = dates_of(resolved.whole)[1]
+        created = [[link.created_at for link in links.by_slashtag[each.name]] for each in found]
+        if later := sum(bool(of) and all(at and at.date() > ends for at in of) for of in created):
+            run.say(f"{later:,} of these links: created after the span")
     if of_tags:
         of = many(len(found), "tag") + " and of links without one" * bool(last)
     run.say(
         f"{resolved.text}, compared with {resolved.text_before} ({resolved.zone}): "
         f"{many(total, 'click')} of {of}; {run.cost()}"
     )
+    if not of_tags and not no_clicks and idle != 0:
+        told = "links" if idle is None else many(idle, "link")
+        run.say(f"--no-clicks lists the {told} without clicks")
     if links.uncountable:
         run.warn(f"{many(len(links.uncountable), 'link')} whose slashtag cannot be requested", "left out: ")
     if selection.tag and (shared := links.repeated | links.foreign):
@@ -151,7 +182,8 @@ async def _count_tags(
         await by_tag.count(session, query, timezone=timezone, progress=progress) for query in queries
     ]
     report_overlap(run, too_many, is_over=resolved.is_over)
-    return stats.total, now, before
+    of_now, of_before = [{name: counts[""] for name, counts in each.items()} for each in (now, before)]
+    return stats.total, of_now, of_before
 
 
 async def _count_links(
@@ -160,21 +192,34 @@ async def _count_links(
     tags: list[str] | None,
     spans: Spans,
     timezone: str | None,
-    limit: int,
+    limit: int | None,
     by: Any,
     progress: Progress,
-) -> tuple[int, list["Ranked"]]:
-    """Return the clicks of all links, those of the first, and those of slashtags that others have too."""
+) -> tuple[int, list["Ranked"], int | None]:
+    """Return the clicks of all links, those of the first, and how many links have none, None if unknown.
+
+    Among the first are slashtags that others have too. Without a limit, the links without clicks instead.
+    """
 
     def step(*_: object) -> None:
         progress(session.metrics.requests, None)
 
     query, before = [query_of(session, span, timezone) for span in spans]
     keys = links.keys_of(links.own)
-    ranking = await rank(
-        session.stats, query, limit, keys=keys, before=before, by=by, timezone=timezone, step=step
-    )
-    total, found = ranking.total, [Ranked.known(*place) for place in ranking.places]
+    if limit is None:
+        each = session.stats.collect_each(query, keys=keys, timezone=timezone, progress=step)
+        clicks = {key: stats.total for key, stats in (await each.to_dict()).items()}
+        none = links.keys_of(key for key in links.own if not clicks[key])
+        each = session.stats.collect_each(before, keys=none, timezone=timezone, progress=step)
+        found = [Ranked.known(key, 0, stats.total) for key, stats in (await each.to_dict()).items()]
+        total = sum(clicks.values())
+        idle: int | None = len(found)
+    else:
+        ranking = await rank(
+            session.stats, query, limit, keys=keys, before=before, by=by, timezone=timezone, step=step
+        )
+        total, idle = ranking.total, ranking.idle
+        found = [Ranked.known(*place) for place in ranking.places]
     if links.foreign:
         shares, earlier = [
             await links.shares(session, span, timezone=timezone, progress=step) for span in spans
@@ -185,8 +230,9 @@ async def _count_links(
         of_tags = await session.stats.collect(query, tags=tags, timezone=timezone)
         # Less only if the service contradicts itself, which is counted.
         total = max(of_tags.total, total + sum(each.clicks.least for each in shared))
-        found += shared
-    return total, found
+        found += [each for each in shared if limit is not None or not each.clicks.least]
+        idle = None if idle is None else idle + sum(not each.clicks.most for each in shared)
+    return total, found, idle
 
 
 class Ranked(NamedTuple):
