@@ -42,19 +42,19 @@ FIRST, BACK = 0, 1  # the orders: of calls that met no 429, and of those that di
 class Flow:
     """One operation, whose calls take turns with those of others."""
 
-    __slots__ = ("turns",)
+    __slots__ = ("last",)
 
     def __init__(self) -> None:
-        self.turns = [-inf, -inf]  # the number of its last call in each order; of none yet
+        self.last = [-inf, -inf]  # the number of its last call in each order; of none yet
 
 
 class Place:
     """Place of one call in the order of departures, over all its attempts."""
 
-    __slots__ = ("age", "entry", "flow", "number", "order")
+    __slots__ = ("arrival", "entry", "flow", "number", "order")
 
-    def __init__(self, flow: Flow | None, age: int) -> None:
-        self.flow, self.age = flow, age
+    def __init__(self, flow: Flow | None, arrival: int) -> None:
+        self.flow, self.arrival = flow, arrival  # later ones have a higher arrival
         self.order, self.number = FIRST, 0.0
         self.entry = 0  # in the heap; 0: the call does not wait
 
@@ -63,12 +63,13 @@ class Queue(Generic[T]):
     """Heaps of the items of waiting calls; one taken out from the middle stays until it is first."""
 
     def __init__(self) -> None:
-        # Of each order: number, age, entry, 429s, place, item; taken out if its place has another entry now.
+        # Of each order: number, arrival, entry, 429s, place, item. It was taken out if its place has another
+        # entry now.
         self._heaps: list[list[tuple[float, int, int, int, Place, T]]] = [[], []]
         self._length = 0
         self._virtual = [0.0, 0.0]
-        self._turns = TURNS  # departures since the last one of a call that met a 429; enough at first
-        self._ages, self._entries = count(), count(1)
+        self._since_back = TURNS  # departures since the last one of a call that met a 429; enough at first
+        self._arrivals, self._entries = count(), count(1)
 
     def __len__(self) -> int:
         return self._length
@@ -81,7 +82,7 @@ class Queue(Generic[T]):
 
     def place(self, flow: Flow | None) -> Place:
         """Return the place of a new call; `flow`: the operation that it belongs to."""
-        place = Place(flow, next(self._ages))
+        place = Place(flow, next(self._arrivals))
         self._number(place)
         return place
 
@@ -89,13 +90,13 @@ class Queue(Generic[T]):
         """Give a place its number in its order."""
         flow, place.number = place.flow, self._virtual[place.order] + ALONE
         if flow is not None:
-            place.number = flow.turns[place.order] = max(place.number, flow.turns[place.order] + 1)
+            place.number = flow.last[place.order] = max(place.number, flow.last[place.order] + 1)
 
     def put(self, place: Place, item: T, rejects: int = 0, *, is_refused: bool = False) -> None:
         """Let a call wait that has met `rejects` 429s."""
         place.entry = next(self._entries)
         heap, number = (FIRST, -inf) if is_refused else (place.order, place.number)
-        heappush(self._heaps[heap], (number, place.age, place.entry, rejects, place, item))
+        heappush(self._heaps[heap], (number, place.arrival, place.entry, rejects, place, item))
         self._length += 1
 
     def put_back(self, place: Place) -> None:
@@ -106,7 +107,7 @@ class Queue(Generic[T]):
     def depart(self, place: Place) -> None:
         """Advance the virtual time to that of a call that departs without having waited."""
         self._virtual[place.order] = max(self._virtual[place.order], place.number)
-        self._turns = 0 if place.order == BACK else self._turns + 1
+        self._since_back = 0 if place.order == BACK else self._since_back + 1
 
     def pop(self, *, exhausted: bool) -> T:
         """Take out the next call; raises IndexError if none waits.
@@ -120,7 +121,8 @@ class Queue(Generic[T]):
         elif first and first[0][0] == -inf:  # a refused call
             _, _, _, _, place, item = first[0]
         else:
-            _, _, _, _, place, item = (back if back and (self._turns >= TURNS or not first) else first)[0]
+            is_back_due = back and (self._since_back >= TURNS or not first)
+            _, _, _, _, place, item = (back if is_back_due else first)[0]
             self.depart(place)
         self.remove(place)
         return item

@@ -3,22 +3,22 @@
 The service answers what at most 100 keys have together: a total, and counts by label in several dimensions
 (day, country, ...), each of which adds up to the total. The search asks whole batches, then first halves of
 what has clicks, those of several batches in one question, and takes the answers apart. At last it asks all
-keys with clicks again in CHECKS other sets: two keys of a batch are never in the same ones. A `Cell` is a
-batch (a root), or half of a cell; each of its counts is a number of the `Bounds`. A `Question` asks what some
-cells have together. A count is a result if the answers leave no other value.
+keys with clicks again in CHECKS other sets: no two keys of a batch are in the same combination of sets. A
+`Cell` is a batch (a root), or half of a cell; each of its counts is a number of the `Bounds`. A `Question`
+asks what some cells have together. A count is a result if the answers leave no other value.
 
 What an answer says                    What follows
 -------------------------------------  -------------------------------------------------------------------
 of a batch, the first time             its counts are known; a dense batch is asked key by key
-none, of a batch                       its halves are batches: a key may be refused
+no answer, of a batch                  its halves are batches: a key may be refused
 contradicts itself, of a batch         its keys are asked alone
 agrees with the others                 it is an equation of the counts of its cells
-contradicts others, or there is none   the cells most in doubt and the rest are asked, or two halves of them
-that, of one cell alone                its batch is asked again, then those asked together with it
-a batch has changed                    its earlier answers hold up to the change, and it is checked again
-none of them has                       an earlier answer was wrong: the batch begins anew, each half alone; if
+contradicts others, or no answer       the cells most in doubt and the rest are asked, or two halves of them
+contradicts others, of one cell alone  its batch is asked again, then those asked together with it
+one of these has changed               its earlier answers hold up to the change, and it is checked again
+none of these has changed              an earlier answer was wrong: the batch begins anew, each half alone; if
                                        it did before, the service does not count what it is asked
-none, of one cell alone                its batch is asked key by key, like one that changes often; all batches
+no answer, of one cell alone           its batch is asked key by key, like one that changes often; all batches
                                        are if there are more questions than keys
 
 A cell without clicks is asked again where a question has room. What is asked depends on the batches and the
