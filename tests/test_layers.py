@@ -32,7 +32,7 @@ LEVELS = [
     {"_clicks_table"},
     {"_core"},
     {"_credentials"},
-    {"_profiles"},
+    {"_saved_logins"},
     {"_journal"},
     {"_sending"},
     {"_fanout"},

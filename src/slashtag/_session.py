@@ -38,12 +38,12 @@ from ._errors import (
 )
 from ._fanout import Tasks
 from ._files import check_local_path, in_thread
-from ._profiles import find_saved
 from ._records import ShortUrl
 from ._resources.listing import Listing
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
+from ._saved_logins import find_saved
 from ._sending import learned_rate
 from ._sending.admission import Admission
 from ._sending.health import ServiceHealth

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from slashtag._profiles import login_path
+from slashtag._saved_logins import login_path
 from slashtag.bulk_update import COLUMNS
 from slashtag.cli import main
 from slashtag.sandbox import Fault, Sandbox

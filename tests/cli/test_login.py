@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from slashtag import _profiles as kept
+from slashtag import _saved_logins as kept
 from slashtag.cli.service import save
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import forget

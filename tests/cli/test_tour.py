@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
-from slashtag._profiles import login_path
+from slashtag._saved_logins import login_path
 
 from .conftest import Cli
 from .test_entry import SCRIPT

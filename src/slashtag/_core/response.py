@@ -31,8 +31,8 @@ from .contradictions import StatsAnswer
 from .lenient_json import ReportUnreadable, is_readable, repaired
 from .lenient_json import decode as decode_leniently
 from .scrubber import SCRUBBED_BYTES, Scrubber
-from .throttle.headers import http_date
-from .throttle.headers import retry_after as parse_retry_after
+from .throttle.retry_after import http_date
+from .throttle.retry_after import retry_after as parse_retry_after
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)

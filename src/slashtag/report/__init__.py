@@ -5,7 +5,7 @@ write(report, "report.html")
 """
 
 from ._branding import Branding as Branding
-from ._build import build as build
+from ._figures import build as build
 from ._report import FORMATS as FORMATS
 from ._report import Report as Report
 from ._report import TopLink as TopLink

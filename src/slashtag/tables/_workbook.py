@@ -9,9 +9,9 @@ from zipfile import ZipFile
 
 from .. import InvalidRequestError
 from ._flaws import Flaws
-from ._ods import flaws_of_ods
-from ._xls import flaws_of_xls
-from ._xlsx import flaws_of_xlsx
+from ._ods_flaws import flaws_of_ods
+from ._xls_flaws import flaws_of_xls
+from ._xlsx_flaws import flaws_of_xlsx
 
 
 def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]]:

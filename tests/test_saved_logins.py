@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession, ConfigurationError
-from slashtag._profiles import Login, login_path
+from slashtag._saved_logins import Login, login_path
 from slashtag.cli.service import save
 from slashtag.sandbox import Sandbox
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from slashtag._core.throttle.headers import MAX_DELAY, retry_after
+from slashtag._core.throttle.retry_after import MAX_DELAY, retry_after
 
 DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
 LATER = "Wed, 21 Oct 2015 07:28:30 GMT"
