@@ -16,7 +16,7 @@ from openpyxl import Workbook
 from openpyxl.styles import Font
 
 from slashtag import InvalidRequestError
-from slashtag.tables import LoadedTable, _xlsx, load_table
+from slashtag.tables import LoadedTable, _xlsx_flaws, load_table
 from slashtag.tables._flaws import Wrong
 from slashtag.tables._reading import _text as as_text
 
@@ -286,7 +286,7 @@ CELLS = st.sampled_from(
 def flaws(data: bytes) -> list[object]:
     archive = zipfile.ZipFile(io.BytesIO(data))
     names = {name.lower(): name for name in archive.namelist()}
-    return [*_xlsx.flaws_of_xlsx(archive, names)["S1"].areas]
+    return [*_xlsx_flaws.flaws_of_xlsx(archive, names)["S1"].areas]
 
 
 @given(st.lists(st.tuples(st.booleans(), CELLS), max_size=6), st.booleans())
@@ -301,5 +301,5 @@ def test_a_sheet_that_is_not_read_in_full_has_nothing_to_be_found(
     data = xlsx(row(1, '<c r="A1" t="s"><v>0</v></c>') + made, shared=shared)
     quick = flaws(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_xlsx, "_is_plain", lambda *_: False)
+        patch.setattr(_xlsx_flaws, "_is_plain", lambda *_: False)
         assert flaws(data) == quick
