@@ -19,8 +19,9 @@ SHOP = "https://shop.example/landing/{}?utm_campaign=spring"
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12)
 
 
-def lines_of(destinations: list[str]) -> list[int]:
-    return [problem.line for problem in typos(list(enumerate(destinations, 2)))]
+def lines_of(after: list[str], before: list[str] | None = None) -> list[int]:
+    rows = zip(range(2, len(after) + 2), before or [""] * len(after), after, strict=True)
+    return [problem.line for problem in typos(list(rows))]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,14 @@ def test_a_word_that_differs_from_that_of_its_neighbours_is_doubtful(
 )
 def test_other_destinations_are_not(rows: list[str]) -> None:
     assert lines_of(rows) == []
+
+
+def test_a_word_that_the_destination_had_before_is_no_typo() -> None:
+    """Only the campaign changes, of a page about bags among pages about hats."""
+    before = [f"https://shop.example/{'bags' if n == 9 else 'hats'}?utm_campaign=autumn" for n in range(16)]
+    after = [each.replace("autumn", "winter") for each in before]
+    assert lines_of(after, before) == []
+    assert lines_of(after, [each.replace("bags", "hats") for each in before]) == [11]
 
 
 @given(WORDS, st.integers(0, 29), st.data())

@@ -5,8 +5,8 @@ a destination             a scheme that no browser knows; what cannot be a host;
                           sends as they are; typographic quotes
 a slashtag                a slash; such characters; another form of the same number, truth value or date, as
                           a spreadsheet writes it: 007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar
-several destinations      a word that one or two have, and that differs by a character or two from the word
-                          in its place in the rows around, which at least twice as many have
+several destinations      a new word that one or two have, and that differs by a character or two from the
+                          word in its place in the rows around, which at least twice as many have
 """
 
 import re
@@ -33,7 +33,7 @@ _DATE = re.compile(r"\d{1,2}-[^\W\d_]{3}(-\d{2,4})?|[^\W\d_]{3}-\d{2}|\d{2}\.\d{
 def doubts(rows: Iterable[tuple[int, Change, Iterable[Difference]]]) -> list[Problem]:
     """Return what changes alter that is doubtful, in the order of their lines; each with its differences."""
     found: list[Problem] = []
-    destinations: list[tuple[int, str]] = []
+    destinations: list[tuple[int, str, str]] = []
     for line, change, differences in rows:
         altered = {each.member: each for each in differences}
         given = {name: getattr(change, name) for name in ("destination", "slashtag") if name in altered}
@@ -43,7 +43,7 @@ def doubts(rows: Iterable[tuple[int, Change, Iterable[Difference]]]) -> list[Pro
             told = f"{renamed.new!r} is how a spreadsheet writes {renamed.now!r}, the slashtag of the link"
             found.append(Problem(line, told))
         if "destination" in given:
-            destinations.append((line, given["destination"]))
+            destinations.append((line, altered["destination"].now, given["destination"]))
     lines = {problem.line for problem in found}
     return sorted([*found, *(each for each in typos(destinations) if each.line not in lines)])
 
@@ -63,14 +63,18 @@ def is_reformatted(before: str, after: str) -> bool:
     return isclose(*numbers, rel_tol=0.1 if _SHORTENED.fullmatch(after) else 1e-14)
 
 
-def typos(destinations: Sequence[tuple[int, str]]) -> Iterator[Problem]:
-    """Yield the destinations, each with its line, of which a word looks like a typo of that around it."""
-    words = [_WORD.findall(destination.lower()) for _, destination in destinations]
+def typos(destinations: Sequence[tuple[int, str, str]]) -> Iterator[Problem]:
+    """Yield the destinations of which a word looks like a typo of that around it: line, before, after.
+
+    A word that the destination had before is none: it is not what was typed.
+    """
+    words = [_WORD.findall(after.lower()) for _, _, after in destinations]
     count = Counter((at, word) for each in words for at, word in enumerate(each))
-    for n, (line, destination) in enumerate(destinations):
+    for n, (line, before, destination) in enumerate(destinations):
+        kept = set(_WORD.findall(before.lower()))
         around = [*reversed(words[max(0, n - MOST_ROWS) : n]), *words[n + 1 : n + 1 + MOST_ROWS]]
         for at, word in enumerate(words[n]):
-            if count[at, word] > MOST_ROWS:
+            if count[at, word] > MOST_ROWS or word in kept:
                 continue
             others = [
                 each[at] for each in around if len(each) > at and 2 * count[at, word] <= count[at, each[at]]
