@@ -2,8 +2,8 @@
 
 state    may depart                      429                                a cluster  accepted
 open     in flight < cap: 10 at first    probing, if calls are few          probing    cap + 1/8
- level   in flight < level, later more   at it: level - 1; above: cap - 1   probing    after n rounds: cap =
-                                                                                       level + (n / 8) ** 2
+ level   in flight < level, later more   at it: level - 1, the 4th probing; probing    after n rounds: cap =
+                                         above: cap - 1                                level + (n / 8) ** 2
 probing  one probe, after a pause        of the probe: the next later       -          see below
 quota    in flight < cap, and budget     beyond the budget: probing         probing    cap + 1/8
 paced    when due, by the curve          cut, if the curve causes them      probing    -
@@ -19,7 +19,8 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
   more, and probes are few until shortly before the width is over.
 - In a quota, most of the budget is spent, or it has just begun: it goes on.
 - No rate is known, and no probe was refused while it was alone: the limit may be one of requests in flight.
-  Open, at a level: what was accepted of that which was in flight at the cluster. A second cluster refutes it.
+  Open, at a level: what was accepted of that which was in flight at the cluster. A second cluster refutes it,
+  or four 429s at it.
 - No rate is known and none measured: open at a level of one, or as at the start if only probes were accepted.
 - Else: paced. If the time was idle, or a quota was exhausted before its budget and so is none, at the rate as
   it was.
@@ -265,11 +266,12 @@ class Throttle:
         self._pause(now + max(SETTLED * (now - sent), FLOOR))
 
     def _judge_open(self, sent: float, now: float) -> None:
-        """Probe if calls are few: their number in flight is not the limit; else correct the level."""
-        if self.in_flight < self._cap / 2 and self._is_measured(now):
+        """Probe if calls are few, or 429s came at the level: it is not the limit; else correct the level."""
+        at_level = self._counts[0][1] if self._cap == self._level else 0
+        if (self.in_flight < self._cap / 2 or at_level >= CLUSTER) and self._is_measured(now):
             self._exhaust(sent, now, -inf)
-        elif self._level and (self._cap == self._level or self._is_excess()):
-            self._level, self._since, self._counts = max(1, self._cap - 1), now, [[0, 0], [0, 0]]
+        elif self._level and (at_level or self._is_excess()):
+            self._level, self._since, self._counts = max(1, self._cap - 1), now, [[0, at_level], [0, 0]]
 
     def _next_probe(self, now: float, retry_after: float | None) -> float:
         """Return when the next probe departs, if one was refused now."""
