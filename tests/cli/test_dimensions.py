@@ -89,6 +89,33 @@ def test_each_tag_and_none_is_counted_by_another_dimension(
         assert {(r["tag"], r[by]): r["clicks_before"] for r in rows if r["clicks_before"]} == before
 
 
+@pytest.mark.parametrize("by", ["device,tag", "week,tag", "month,country"])
+@pytest.mark.parametrize("tags", [(), ("--tag", "spring", "--tag", "autumn")])
+def test_shares_are_of_the_clicks_of_the_tag_or_month(
+    cli: Cli, campaigns: Sandbox, by: str, tags: tuple[str, ...], tmp_path: Path
+) -> None:
+    ran = cli("stats", *SPAN, "--by", by, *tags)
+    group = next(name for name in ("tag", "month") if name in by)
+    assert f"percent: of the clicks of its {group}" in ran.lines
+    rows = objects(ran.out)
+    whole = Counter[str]()
+    for row in rows:
+        whole[row[group]] += row["clicks"]
+    if group == "tag":
+        true = {name: campaigns.truth.range(*SPAN, tag=name).total_clicks for name in ("spring", "autumn")}
+        assert {name: whole[name] for name in true} == true
+    assert [row["percent"] for row in rows] == [
+        round(100 * row["clicks"] / whole[row[group]], 1) if whole[row[group]] else 0 for row in rows
+    ]
+    path = tmp_path / "cells.csv"
+    cli("stats", *SPAN, "--by", by, *tags, "-o", str(path))
+    shares = dict.fromkeys(whole, 0.0)
+    for _, cells in read_table(path)[1]:
+        shares[cells[group]] += float(cells["percent"])
+    assert +whole
+    assert all(shares[name] == pytest.approx(100, abs=0.5) for name in +whole)
+
+
 def labels_of(unit: str) -> set[str]:
     first = date.fromisoformat(SPAN[0])
     return {label_of(first + timedelta(n), unit) for n in range(29)}

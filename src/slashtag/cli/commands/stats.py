@@ -111,7 +111,8 @@ class StatsOptions(OutputOptions):
         "day, weekday, week (named by its Monday), month, and hour or weekday-hour (hour of the week), which "
         "take a request for each hour, of up to 32 days, and batch of links; of a year and of all time also "
         "month, language and timezone; of a country state, city and postalcode. Of two, one is tag; or it is "
-        "day, week or month, each of which takes requests of its own, as it does of a country.",
+        "day, week or month, each of which takes requests of its own, as it does of a country; percent is "
+        "then of the clicks of its tag, or of its day, week or month.",
     )
     compare: str | None = COMPARE
 
@@ -262,6 +263,7 @@ async def _answer(
         busiest = _show(now.of_all, by, output, comparison, resolved, title)
     else:
         show_cells(dimensions, counted, query, output, comparison, resolved, title)
+        run.say(f"percent: of the clicks of its {dimensions.group}")
     for caveat in dict.fromkeys(caveat for (stats, _), _ in counted for caveat in _caveats(stats, by)):
         run.say(caveat)
     span = None if resolved is None else dates_of(resolved.so_far)
