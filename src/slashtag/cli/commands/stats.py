@@ -284,7 +284,7 @@ async def _answer(
         before = comparison.before.stats.total
         changed = f", {told_change(total, before)} %" * bool(before)
         against = f"{against}: {many(before, 'click')}{changed}"
-    run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {run.cost()}")
+    run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {output.written}{run.cost()}")
     # The places of a country are not counted for each tag.
     names = [] if isinstance(query, CountryGeo) else dimensions.names
     if not is_by_tag and (advice := selection.advice_on_each(names)):
