@@ -202,8 +202,6 @@ async def _answer(
     """Request the statistics, and those they are compared with; print them and what they cost."""
     dimensions, timezone = output.dimensions, selection.timezone
     by, is_by_tag = dimensions.by, "tag" in dimensions.names
-    if is_by_tag:
-        selection.require_tags()
     async with run.session() as session:
         queries = [query]
         if resolved is not None and output.compare is not None:
@@ -228,7 +226,7 @@ async def _answer(
             of: dict[str, Any] = {"keys": selected.keys, "tags": selected.tags}
             by_tag, links = None, Links()
             if is_by_tag:
-                by_tag = await read_by_tag(run, session, selected.tags, progress)
+                by_tag = await read_by_tag(run, session, selected, progress)
                 links = by_tag.links
             elif selected == Selected():
                 links = await Links.read(session, progress=progress)

@@ -88,10 +88,8 @@ async def top(
         raise InvalidRequestError(f"--no-clicks is of links without clicks, and goes without --by {by}")
     if limit is None and not no_clicks:
         limit = LIMIT
-    if of_tags:
-        selection.require_tags()
-        if names:
-            raise InvalidRequestError("--columns goes with links, not with tags")
+    if of_tags and names:
+        raise InvalidRequestError("--columns goes with links, not with tags")
     resolved = period.resolve(timezone, compare, default="30d")
     last: list[Ranked] = []
     idle: int | None = 0
@@ -101,7 +99,7 @@ async def top(
             selected = await selection.resolve(run, session, progress)
             spans = resolved.so_far, resolved.before
             if of_tags:
-                by_tag = await read_by_tag(run, session, selected.tags, progress)
+                by_tag = await read_by_tag(run, session, selected, progress)
                 progress = start_bar("counting", "tags")
                 total, now, before = await _count_tags(run, session, by_tag, resolved, timezone, progress)
                 found = [Ranked.known(name, clicks, before[name]) for name, clicks in now.items()]
