@@ -217,6 +217,20 @@ def test_given_links_are_counted_by_tag(
     assert {row["tag"] for row in objects(none.out)} == {NO_TAG, "no tag, spring"}
 
 
+@pytest.mark.parametrize("command", ["stats", "top"])
+def test_given_links_by_tag_are_compared_with_those_before(
+    cli: Cli, campaigns: Sandbox, command: str
+) -> None:
+    given = ("--keys", "own,sale,fair", "--by", "tag", "--compare", "2024-05-15..2024-05-28")
+    rows = objects(cli(command, "2024-05-29..2024-06-11", *given).out)
+    groups = {"spring": ["own"], "no tag, spring": ["sale"], "autumn": ["fair"]}
+    spans = ("2024-05-29", "2024-06-11"), ("2024-05-15", "2024-05-28")
+    assert {row["tag"]: (row["clicks"], row["clicks_before"]) for row in rows} == {
+        group: tuple(campaigns.truth.range(*span, keys=keys).total_clicks for span in spans)
+        for group, keys in groups.items()
+    }
+
+
 def test_a_calendar_year_is_counted_by_tag_and_month(cli: Cli, campaigns: Sandbox) -> None:
     whole = true_cells(campaigns, "month", "+00:00", ("2024-01-01", "2024-12-31"))
     for query in (("year", "2024"), ("range", "2024"), ("alltime",)):
