@@ -1,5 +1,6 @@
 """Clicks of all tags, and of links without one, so that the sum is the account's."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
@@ -176,3 +177,52 @@ class ByTag:
             is_tagged = {link.tag_id is not None for link in links}
             apart[None if len(is_tagged) > 1 else is_tagged.pop()].append(slashtag)
         return apart[True], apart[False], apart[None]
+
+
+class ByTagOfLinks(ByTag):
+    """Given links by their tag; a slashtag of links with different tags has the names of all these."""
+
+    def __init__(self, links: Links, names: Mapping[int, str]) -> None:
+        super().__init__(names.values(), links, names)
+        self._groups: dict[str, list[str]] = {}
+        #: Slashtags that links with different tags share.
+        self.several = 0
+        for slashtag, of in links.by_slashtag.items():
+            tags = {link.tag_id for link in of} or {None}
+            labels = [NO_TAG if id is None else names.get(id, f"tag {id}") for id in tags]
+            label = ", ".join(sorted(labels)) if tags != {None} else self.no_tag or NO_TAG
+            self._groups.setdefault(label, []).append(slashtag)
+            self.several += len(tags) > 1
+
+    @classmethod
+    async def of(
+        cls, session: AsyncSession, keys: Iterable[str | ShortUrl], progress: Progress | None = None
+    ) -> Self:
+        """List all tags and links, as the clicks of a given one are those of all links with its slashtag."""
+        given, names = await Links.read(session, keys), await names_of_tags(session)
+        every = await Links.read(session, progress=progress)
+        given.by_slashtag |= {key: every.by_slashtag.get(key, of) for key, of in given.by_slashtag.items()}
+        return cls(given, names)
+
+    async def count(
+        self,
+        session: AsyncSession,
+        query: Query[S],
+        *,
+        by: Callable[[S], Mapping[Any, int]] = lambda stats: {"": stats.total},
+        timezone: str | tzinfo | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[S, dict[str, dict[Any, int]], int]:
+        """Return the sum, and the clicks of each tag as `ByTag.count`, none too many."""
+        nothing = await session.stats.collect(query, keys=(), timezone=timezone)
+        found: dict[str, S] = {}
+
+        async def count(label: str, slashtags: Iterable[str]) -> None:
+            keys = self.links.keys_of(slashtags)
+            found[label] = await session.stats.collect(query, keys=keys, timezone=timezone)
+            if progress is not None:
+                progress(len(found), len(self._groups))
+
+        await asyncio.gather(*(count(*group) for group in self._groups.items()))
+        names = sorted(found, key=lambda name: (name == self.no_tag, -found[name].total, name))
+        return nothing.merge([nothing, *found.values()]), {name: {**by(found[name])} for name in names}, 0

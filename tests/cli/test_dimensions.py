@@ -89,6 +89,33 @@ def test_each_tag_and_none_is_counted_by_another_dimension(
         assert {(r["tag"], r[by]): r["clicks_before"] for r in rows if r["clicks_before"]} == before
 
 
+@pytest.mark.parametrize("by", ["device,tag", "week,tag", "month,country"])
+@pytest.mark.parametrize("tags", [(), ("--tag", "spring", "--tag", "autumn")])
+def test_shares_are_of_the_clicks_of_the_tag_or_month(
+    cli: Cli, campaigns: Sandbox, by: str, tags: tuple[str, ...], tmp_path: Path
+) -> None:
+    ran = cli("stats", *SPAN, "--by", by, *tags)
+    group = next(name for name in ("tag", "month") if name in by)
+    assert f"percent: of the clicks of its {group}" in ran.lines
+    rows = objects(ran.out)
+    whole = Counter[str]()
+    for row in rows:
+        whole[row[group]] += row["clicks"]
+    if group == "tag":
+        true = {name: campaigns.truth.range(*SPAN, tag=name).total_clicks for name in ("spring", "autumn")}
+        assert {name: whole[name] for name in true} == true
+    assert [row["percent"] for row in rows] == [
+        round(100 * row["clicks"] / whole[row[group]], 1) if whole[row[group]] else 0 for row in rows
+    ]
+    path = tmp_path / "cells.csv"
+    cli("stats", *SPAN, "--by", by, *tags, "-o", str(path))
+    shares = dict.fromkeys(whole, 0.0)
+    for _, cells in read_table(path)[1]:
+        shares[cells[group]] += float(cells["percent"])
+    assert +whole
+    assert all(shares[name] == pytest.approx(100, abs=0.5) for name in +whole)
+
+
 def labels_of(unit: str) -> set[str]:
     first = date.fromisoformat(SPAN[0])
     return {label_of(first + timedelta(n), unit) for n in range(29)}
@@ -161,6 +188,49 @@ def test_selected_tags_are_counted_by_week_without_the_others(cli: Cli, campaign
     assert sum(row["clicks"] for row in objects(together.out)) == sum(found.values())
 
 
+@pytest.mark.parametrize(
+    ("command", "by"), [("top", "tag"), ("stats", "tag"), ("stats", "week,tag"), ("stats", "device,tag")]
+)
+def test_given_links_are_counted_by_tag(
+    cli: Cli, campaigns: Sandbox, command: str, by: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text("own\nsale\nfair\nboth\nrest\n")
+    groups = {"spring": ["own"], "autumn": ["fair"], NO_TAG: ["rest"]}
+    groups |= {"no tag, spring": ["sale"], "autumn, spring": ["both"]}
+    ran = cli(command, *SPAN, "--keys-file", str(file), "--by", by)
+    assert (ran.code, "2 slashtags of links with different tags" in ran.err) == (0, True)
+    found: dict[str, Counter[str]] = {}
+    for row in objects(ran.out):
+        found.setdefault(row["tag"], Counter())[row.get(by.removesuffix(",tag"), "")] += row["clicks"]
+    for group, keys in groups.items():
+        true = campaigns.truth.range(*SPAN, keys=keys)
+        expected = Counter({group: true.total_clicks} if by == "tag" else labels(true, by[: by.index(",")]))
+        assert found[group] == expected
+    assert found.keys() == groups.keys()
+    total = sum(counts.total() for counts in found.values())
+    assert total == campaigns.truth.range(*SPAN).total_clicks
+    alone = cli(command, *SPAN, "--keys", "own,fair", "--by", by)
+    assert {row["tag"] for row in objects(alone.out)} == {"spring", "autumn"}
+    assert "different tags" not in alone.err
+    none = cli(command, *SPAN, "--untagged", "--by", by)
+    assert {row["tag"] for row in objects(none.out)} == {NO_TAG, "no tag, spring"}
+
+
+@pytest.mark.parametrize("command", ["stats", "top"])
+def test_given_links_by_tag_are_compared_with_those_before(
+    cli: Cli, campaigns: Sandbox, command: str
+) -> None:
+    given = ("--keys", "own,sale,fair", "--by", "tag", "--compare", "2024-05-15..2024-05-28")
+    rows = objects(cli(command, "2024-05-29..2024-06-11", *given).out)
+    groups = {"spring": ["own"], "no tag, spring": ["sale"], "autumn": ["fair"]}
+    spans = ("2024-05-29", "2024-06-11"), ("2024-05-15", "2024-05-28")
+    assert {row["tag"]: (row["clicks"], row["clicks_before"]) for row in rows} == {
+        group: tuple(campaigns.truth.range(*span, keys=keys).total_clicks for span in spans)
+        for group, keys in groups.items()
+    }
+
+
 def test_a_calendar_year_is_counted_by_tag_and_month(cli: Cli, campaigns: Sandbox) -> None:
     whole = true_cells(campaigns, "month", "+00:00", ("2024-01-01", "2024-12-31"))
     for query in (("year", "2024"), ("range", "2024"), ("alltime",)):
@@ -208,7 +278,6 @@ def test_the_first_and_last_week_that_are_not_whole_are_noted(cli: Cli, campaign
         (("stats", *SPAN, "--by", "hour,tag"), "--tag"),
         (("stats", *SPAN, "--by", "wek,tag"), "'week'"),
         (("stats", *SPAN, "--by", "week,country", "--compare", "previous"), "slashtag diff"),
-        (("stats", *SPAN, "--by", "week,tag", "--keys", "own"), "--tag"),
         (("stats", "year", "2024", "--by", "week,tag"), "stats range 2024"),
         (("stats", "year", "2024", "--by", "month,country"), "stats range 2024"),
         (("stats", "alltime", "--by", "month,country"), "slashtag stats"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from slashtag.sandbox import Sandbox
+from slashtag.tables import read_table
 from tests.support.sandboxes import refused_tag
 
 from .conftest import Cli, Serve, objects
@@ -196,6 +198,49 @@ def test_slashtags_of_links_with_different_tags_are_told_where_the_column_tag_is
     for command in (("top", "2024-06"), ("export", "clicks", "2024-06-01")):
         assert "with different tags" in cli(*command, "--columns", "tag").err
         assert "with different tags" not in cli(*command, "--columns", "destination").err
+
+
+def test_only_slashtags_of_rows_are_told_to_have_different_tags(cli: Cli, own: Sandbox) -> None:
+    tagged_account(own)
+    # Of these links the first two share their slashtags.
+    for limit, count in ((1, 1), (2, 2), (20, 3)):
+        ran = cli("top", "2024-06", "--columns", "tag", "--limit", str(limit))
+        told = [line for line in ran.lines if "with different tags" in line]
+        assert len(told) == 1
+        assert f"{count} slashtag" in told[0]
+    ran = cli("top", "2024-06", "--columns", "tag", "--keys", "more,rest")
+    assert "with different tags" not in ran.err
+    assert {row["slashtag"]: (row["tag"], row["clicks"]) for row in objects(ran.out)} == {
+        "more": ("others", 4),
+        "rest": ("crowded", 4),
+    }
+    rows = objects(cli("top", "2024-06", "--columns", "tag").out)
+    true = {row["slashtag"]: own.truth.range(*SPAN, keys=[row["slashtag"]]).total_clicks for row in rows}
+    assert {row["slashtag"]: row["clicks"] for row in rows} == true
+
+
+@pytest.mark.parametrize("form", ["csv", "xlsx", "jsonl"])
+def test_a_file_is_told_with_its_rows_and_what_columns_can_be_added(
+    cli: Cli, box: Sandbox, tmp_path: Path, form: str
+) -> None:
+    path = tmp_path / f"rows.{form}"
+    for command, added in (
+        (("top", "2024-06"), "tag,short_url,destination"),
+        (("top", "2024-06", "--columns", "short_url"), "short_url,tag,destination"),
+        (("top", "2024-06", "--columns", "tag,short_url,destination"), None),
+        (("top", "2024-06", "--by", "tag"), None),
+        (("stats", "2024-06", "--by", "tag"), None),
+        (("stats", "2024-06", "--by", "device,tag"), None),
+        (("stats", "2024-06"), None),
+    ):
+        ran = cli(*command, "-o", str(path))
+        assert (ran.code, ran.out) == (0, "")
+        rows = len(read_table(path)[1])
+        assert f"; {rows} rows to {path}; " in ran.err
+        assert len(objects(cli(*command, "--format", "jsonl").out)) == rows
+        assert ("more columns" in ran.err) == (added is not None)
+        assert added is None or f"more columns: --columns {added}" in ran.lines
+        assert " rows to " not in cli(*command).err
 
 
 SPAN = ("2024-06-01", "2024-06-30")

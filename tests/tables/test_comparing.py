@@ -20,7 +20,7 @@ from slashtag.export import (
     dimensions_table,
     open_table,
 )
-from slashtag.tables import Table
+from slashtag.tables import Column, Table
 
 LINK = (
     1,
@@ -64,6 +64,14 @@ def test_clicks_are_compared_by_slashtag_and_day(tmp_path: Path, form: str) -> N
     assert list(compare_files(before, after)) == [
         RowDifference("changed", "a, 2024-06-02", "", "clicks", "0", "1")
     ]
+
+
+@pytest.mark.parametrize("form", [".csv", ".xlsx", ".parquet"])
+def test_shares_that_change_with_other_rows_are_not_compared(tmp_path: Path, form: str) -> None:
+    table = Table((Column("tag"), Column("clicks", "int"), Column("percent", "float")))
+    before = write(tmp_path / f"old{form}", [("a", 3, 75.0), ("b", 1, 25.0)], table)
+    after = write(tmp_path / f"new{form}", [("a", 3, 50.0), ("b", 3, 50.0)], table)
+    assert list(compare_files(before, after)) == [RowDifference("changed", "b", "", "clicks", "1", "3")]
 
 
 def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
@@ -181,7 +189,7 @@ def test_writers_differ_in_how_they_write_times_and_fractions(tmp_path: Path) ->
     other = ("2024-01-02 03:04:50", "2024-01-02 03:04:05.5", "2024-01-02")
     for n, at in enumerate((*same, *other)):
         (tmp_path / f"{n}.csv").write_text(
-            f"id,created_at,percent,name\n1,{at},{'5' if n else '5.0'},{at[:0]}\n"
+            f"id,created_at,change_percent,name\n1,{at},{'5' if n else '5.0'},{at[:0]}\n"
         )
         found = list(compare_files(tmp_path / "0.csv", tmp_path / f"{n}.csv"))
         assert [each.column for each in found] == (["created_at"] if at in other else [])

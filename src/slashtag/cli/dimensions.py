@@ -6,6 +6,7 @@ which take requests of their own.
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby
@@ -229,7 +230,7 @@ def show_cells(
     resolved: ResolvedPeriod | None,
     title: str,
 ) -> None:
-    """Print the clicks by two dimensions, a row for each label of both."""
+    """Print the clicks by two dimensions, a row for each label of both, with its share of the group."""
     now, before, is_drawn = counted[0], None, output.form == "table"
     group, by = dimensions.names
     if comparison is not None:
@@ -238,8 +239,11 @@ def show_cells(
         sections_of(now.of_all, by, comparison, resolved, is_drawn=False)
     columns = *map(column_of, (group, by)), Column("clicks", "int"), Column("percent", "float")
     rows: list[Row] = []
-    for name, label, (clicks, earlier) in _cells_of(now, before, by, resolved, query):
-        row: Row = (cell_of(group, name), cell_of(by, label), clicks, percent(clicks, now.of_all.stats.total))
+    cells, whole = list(_cells_of(now, before, by, resolved, query)), Counter[str]()
+    for name, _, (clicks, _) in cells:
+        whole[name] += clicks
+    for name, label, (clicks, earlier) in cells:
+        row: Row = (cell_of(group, name), cell_of(by, label), clicks, percent(clicks, whole[name]))
         if before is not None:
             row += (earlier, told_change(clicks, earlier) if is_drawn else change(clicks, earlier))
         rows.append(row)

@@ -24,6 +24,7 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError, PeriodStats, RangeStats, Statistics
+from .._internal import many, object_url
 from ..export import LINK_COLUMNS
 from ..tables import (
     FORMATS,
@@ -115,6 +116,8 @@ class OutputOptions:
             if form == "xlsx":
                 advice = "leave them out: a workbook shows numbers as each Excel has them"
             raise InvalidRequestError(f"--decimal and --excel are for CSV, not for {form}; {advice}")
+        #: What `print` wrote to the file, for a summary; empty for stdout.
+        self.written = ""
         decimal = self.decimal or ("comma" if self.excel else "point")
         self.csv = CsvStyle(decimal, self.excel)
 
@@ -150,8 +153,11 @@ class OutputOptions:
 
     def print(self, table: Table, rows: Iterable[Row], widths: Mapping[str, int] | None = None) -> None:
         """Write rows that are all there; for a table see `draw_rows`."""
+        rows = list(rows)
         with self.writer(table, widths) as writer:
             writer.write(rows)
+        if self.file is not None:
+            self.written = f"{many(len(rows), 'row')} to {object_url(self.file) or self.file}; "
 
 
 def _warn_of_form(form: str) -> None:

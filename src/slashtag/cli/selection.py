@@ -22,7 +22,7 @@ from .. import (
     Year,
     parse_zone,
 )
-from .._by_tag import ByTag
+from .._by_tag import ByTag, ByTagOfLinks
 from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_zone, many
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
@@ -151,11 +151,15 @@ class Selected(NamedTuple):
     tags: list[str] | None = None
 
 
-async def read_by_tag(
-    run: Run, session: AsyncSession, tags: Iterable[str] | None, progress: Progress
-) -> ByTag:
-    """List all tags and links, or some tags; print how many tags are left out."""
-    by_tag = await ByTag.read(session, tags, progress)
+async def read_by_tag(run: Run, session: AsyncSession, selected: Selected, progress: Progress) -> ByTag:
+    """List all tags and links, or some; print how many tags are left out, and slashtags that several have."""
+    if selected.keys is not None:
+        of_links = await ByTagOfLinks.of(session, selected.keys, progress)
+        if of_links.several:
+            told = "which are counted together: their row names all these tags"
+            run.say(f"{many(of_links.several, 'slashtag')} of links with different tags, {told}")
+        return of_links
+    by_tag = await ByTag.read(session, selected.tags, progress)
     if by_tag.unnamed:
         text = "not listed, or its name cannot be read, so it cannot be requested"
         run.warn(f"{many(by_tag.unnamed, 'tag')}: {text}", "left out: ")
@@ -224,9 +228,11 @@ class SelectionOptions:
         return str(parse_zone(self.timezone))
 
     def require_tags(self) -> None:
-        """Raise InvalidRequestError where slashtags are selected, for --by tag."""
+        """Raise InvalidRequestError where slashtags are selected, for an export --by tag."""
         if not (self.tag or self.all_links):
-            raise InvalidRequestError("--by tag goes with --tag or --all")
+            raise InvalidRequestError(
+                "--by tag goes with --tag or --all; `stats` and `top` count other links by tag"
+            )
 
     def advice_on_each(self, by: Iterable[str]) -> str:
         """Return how to count each of several tags or slashtags, which were counted together."""

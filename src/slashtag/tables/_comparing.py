@@ -30,6 +30,8 @@ KEYS = (
 )
 #: Columns of a listing that change by themselves: neither compared nor sent back.
 VOLATILE = ("hits", "updated_at")
+#: Shares of a sum, which change with the clicks of other rows: not compared either.
+_SHARES = ("percent",)
 #: Writers differ in the letter between day and time, in zeros, and in whether a day is a time at midnight.
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d?)(:\d\d:\d\d)(?:(\.\d*?)0*)?")
 #: What to do instead where the files have no day in common.
@@ -56,9 +58,9 @@ def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> I
     """Yield the differences of two listings or two exports, in the order of their rows.
 
     Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are all
-    columns that both files have but hits and updated_at; others may hold anything. Both files are held in
-    memory. Logs the days of both if they begin or end on different ones. Raises InvalidRequestError for files
-    that cannot be read or compared, such as a listing of links and one of tags.
+    columns that both files have but hits, updated_at and percent; others may hold anything. Both files are
+    held in memory. Logs the days of both if they begin or end on different ones. Raises InvalidRequestError
+    for files that cannot be read or compared, such as a listing of links and one of tags.
     """
     before, after = load_table(old), load_table(new)
     told = "; ".join(map(_told, (before, after)))
@@ -74,7 +76,7 @@ def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> I
         raise InvalidRequestError(
             f"the files have no column in common that names a row ({', '.join(('id', *KEYS))}): {told}"
         )
-    compared = [name for name in names if name not in (*keys, *VOLATILE)]
+    compared = [name for name in names if name not in (*keys, *VOLATILE, *_SHARES)]
     shown = [name for name in ("slashtag", "name") if keys == ("id",)]
     used = {*keys, *compared, *shown}
     several = f"; {told}" * (before.columns != after.columns)

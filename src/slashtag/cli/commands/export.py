@@ -170,7 +170,7 @@ def diff(
 ) -> None:
     """Show which rows of two listings or two exports were added, are gone or changed, and clicks by how much.
 
-    The formats may differ. Hits and updated_at are not compared. Nothing is sent.
+    The formats may differ. Hits, updated_at and percent are not compared. Nothing is sent.
     """
     found = list(compare_files(old, new))
     output.print(DIFFERENCES, ((*astuple(each), *_by_how_much(each)) for each in found))

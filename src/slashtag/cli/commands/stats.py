@@ -111,7 +111,8 @@ class StatsOptions(OutputOptions):
         "day, weekday, week (named by its Monday), month, and hour or weekday-hour (hour of the week), which "
         "take a request for each hour, of up to 32 days, and batch of links; of a year and of all time also "
         "month, language and timezone; of a country state, city and postalcode. Of two, one is tag; or it is "
-        "day, week or month, each of which takes requests of its own, as it does of a country.",
+        "day, week or month, each of which takes requests of its own, as it does of a country; percent is "
+        "then of the clicks of its tag, or of its day, week or month.",
     )
     compare: str | None = COMPARE
 
@@ -201,8 +202,6 @@ async def _answer(
     """Request the statistics, and those they are compared with; print them and what they cost."""
     dimensions, timezone = output.dimensions, selection.timezone
     by, is_by_tag = dimensions.by, "tag" in dimensions.names
-    if is_by_tag:
-        selection.require_tags()
     async with run.session() as session:
         queries = [query]
         if resolved is not None and output.compare is not None:
@@ -227,7 +226,7 @@ async def _answer(
             of: dict[str, Any] = {"keys": selected.keys, "tags": selected.tags}
             by_tag, links = None, Links()
             if is_by_tag:
-                by_tag = await read_by_tag(run, session, selected.tags, progress)
+                by_tag = await read_by_tag(run, session, selected, progress)
                 links = by_tag.links
             elif selected == Selected():
                 links = await Links.read(session, progress=progress)
@@ -262,6 +261,7 @@ async def _answer(
         busiest = _show(now.of_all, by, output, comparison, resolved, title)
     else:
         show_cells(dimensions, counted, query, output, comparison, resolved, title)
+        run.say(f"percent: of the clicks of its {dimensions.group}")
     for caveat in dict.fromkeys(caveat for (stats, _), _ in counted for caveat in _caveats(stats, by)):
         run.say(caveat)
     span = None if resolved is None else dates_of(resolved.so_far)
@@ -282,7 +282,7 @@ async def _answer(
         before = comparison.before.stats.total
         changed = f", {told_change(total, before)} %" * bool(before)
         against = f"{against}: {many(before, 'click')}{changed}"
-    run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {run.cost()}")
+    run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {output.written}{run.cost()}")
     # The places of a country are not counted for each tag.
     names = [] if isinstance(query, CountryGeo) else dimensions.names
     if not is_by_tag and (advice := selection.advice_on_each(names)):

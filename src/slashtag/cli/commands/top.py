@@ -8,7 +8,7 @@ from ... import AsyncSession, DateRange, InvalidRequestError, Progress
 from ..._by_tag import ByTag
 from ..._internal import many, rank
 from ..._shared_slashtags import Bounds, Links
-from ...export import LinkColumns, with_columns
+from ...export import LINK_COLUMNS, LinkColumns, with_columns
 from ...tables import Column, Row, Table
 from ..comparison import dates_of, unlike_lengths
 from ..output import COLUMNS, OutputOptions, change, columns_of, percent, told_change
@@ -88,10 +88,8 @@ async def top(
         raise InvalidRequestError(f"--no-clicks is of links without clicks, and goes without --by {by}")
     if limit is None and not no_clicks:
         limit = LIMIT
-    if of_tags:
-        selection.require_tags()
-        if names:
-            raise InvalidRequestError("--columns goes with links, not with tags")
+    if of_tags and names:
+        raise InvalidRequestError("--columns goes with links, not with tags")
     resolved = period.resolve(timezone, compare, default="30d")
     last: list[Ranked] = []
     idle: int | None = 0
@@ -101,7 +99,7 @@ async def top(
             selected = await selection.resolve(run, session, progress)
             spans = resolved.so_far, resolved.before
             if of_tags:
-                by_tag = await read_by_tag(run, session, selected.tags, progress)
+                by_tag = await read_by_tag(run, session, selected, progress)
                 progress = start_bar("counting", "tags")
                 total, now, before = await _count_tags(run, session, by_tag, resolved, timezone, progress)
                 found = [Ranked.known(name, clicks, before[name]) for name, clicks in now.items()]
@@ -121,13 +119,15 @@ async def top(
                     rank_by,
                     progress,
                 )
-            more = await LinkColumns.read(session, names, links.by_slashtag)
-    ranked = sorted(
-        (each for each in found if no_clicks or each.may_be_ranked(rank_by)),
-        key=lambda each: each.rank(rank_by),
-        reverse=True,
-    )
-    shown = [*ranked[:limit], *last]
+        ranked = sorted(
+            (each for each in found if no_clicks or each.may_be_ranked(rank_by)),
+            key=lambda each: each.rank(rank_by),
+            reverse=True,
+        )
+        shown = [*ranked[:limit], *last]
+        # Of the rows only, as it says which of them have several tags.
+        of_shown = {} if of_tags else {each.name: links.by_slashtag[each.name] for each in shown}
+        more = await LinkColumns.read(session, names, of_shown)
     if no_clicks and len(shown) < len(ranked):
         run.say(f"{many(len(ranked) - len(shown), 'more link')} without clicks: --limit shows more")
     is_shared = any(each.is_shared for each in shown)
@@ -157,8 +157,11 @@ async def top(
         of = many(len(found), "tag") + " and of links without one" * bool(last)
     run.say(
         f"{resolved.text}, compared with {resolved.text_before} ({resolved.zone}): "
-        f"{many(total, 'click')} of {of}; {run.cost()}"
+        f"{many(total, 'click')} of {of}; {output.written}{run.cost()}"
     )
+    others = ",".join(name for name in LINK_COLUMNS if name not in names)
+    if output.file is not None and others and not of_tags:
+        run.say(f"more columns: --columns {','.join([*names, others])}")
     if not of_tags and not no_clicks and idle != 0:
         told = "links" if idle is None else many(idle, "link")
         run.say(f"--no-clicks lists the {told} without clicks")
