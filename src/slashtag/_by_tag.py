@@ -199,10 +199,8 @@ class ByTagOfLinks(ByTag):
         cls, session: AsyncSession, keys: Iterable[str | ShortUrl], progress: Progress | None = None
     ) -> Self:
         """List all tags and links, as the clicks of a given one are those of all links with its slashtag."""
-        given, names = await Links.read(session, keys), await names_of_tags(session)
-        every = await Links.read(session, progress=progress)
-        given.by_slashtag |= {key: every.by_slashtag.get(key, of) for key, of in given.by_slashtag.items()}
-        return cls(given, names)
+        names = await names_of_tags(session)
+        return cls(await Links.sharing(session, keys, progress), names)
 
     async def count(
         self,

@@ -114,6 +114,15 @@ class Links:
                 links._add(url)
         return links
 
+    @classmethod
+    async def sharing(
+        cls, session: AsyncSession, keys: Iterable[str | ShortUrl], progress: Progress | None = None
+    ) -> Self:
+        """Return all links of the account with the slashtags of `keys`, whose clicks are counted together."""
+        links, every = await cls.read(session, keys), await cls.read(session, progress=progress)
+        links.by_slashtag |= {key: every.by_slashtag.get(key, of) for key, of in links.by_slashtag.items()}
+        return links
+
     def _add(self, link: ShortUrl) -> None:
         try:
             same = self.by_slashtag.setdefault(check_slashtag(link), [])

@@ -147,7 +147,6 @@ def test_bounds_are_called_bounds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
         (("year", "2024", "--all", "--by", "day"), "--by day is not counted here"),
         (("range", "2024", "--all", "--by", "city"), "--by city is not counted here"),
         (("country", "DE", "2024", "--all", "--by", "weekday"), "--by weekday is not counted here"),
-        (("range", "2024", "--keys", "a", "--by", "tag"), "--by tag goes with"),
         (("range", "2024", "--all", "--by", "hour"), "32 days"),
         (("year", "2024", "--all", "--by", "hour"), "--by hour is not counted here"),
         (("year", "2024", "--all", "--timezone", "Europe/Berlin"), "has 2 UTC offsets"),

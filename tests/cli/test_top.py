@@ -200,6 +200,16 @@ def test_slashtags_of_links_with_different_tags_are_told_where_the_column_tag_is
         assert "with different tags" not in cli(*command, "--columns", "destination").err
 
 
+def test_a_given_slashtag_has_the_tags_of_all_its_links(cli: Cli, own: Sandbox) -> None:
+    """Its clicks are those of all of them, whichever the look-up finds first."""
+    tagged_account(own)
+    for command in (("top", "2024-06"), ("export", "clicks", "2024-06-01")):
+        ran = cli(*command, "--columns", "tag", "--keys", "sale,more")
+        tags = {row["slashtag"]: set(row["tag"].split(", ")) for row in objects(ran.out)}
+        assert tags == {"sale": {"fairs", "others"}, "more": {"others"}}
+        assert "1 slashtag of links with different tags" in ran.err
+
+
 def test_only_slashtags_of_rows_are_told_to_have_different_tags(cli: Cli, own: Sandbox) -> None:
     tagged_account(own)
     # Of these links the first two share their slashtags.

@@ -197,8 +197,8 @@ async def export_clicks(
         # collect_each reports the latter.
         keys, tags = [*links.keys_of(links.own), *links.uncountable], None
     elif columns:
-        given = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
-        of_slashtag, keys = await _look_up(session, given), given
+        keys = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
+        of_slashtag = (await Links.sharing(session, keys)).by_slashtag
     more = await LinkColumns.read(session, columns, of_slashtag)
     written, waiting, failures = 0, list[Row](), list[Failure]()
     answered, total = False, RangeStats()
@@ -274,15 +274,3 @@ def _until_today(
     if isinstance(query, DateRange) and end > today:
         query, end = DateRange(query.bounds[0], today), today
     return query, (start, end)
-
-
-async def _look_up(session: AsyncSession, keys: Iterable[str | ShortUrl]) -> dict[str, list[ShortUrl]]:
-    """Return the links of slashtags, of which some are given by themselves."""
-    links: dict[str, list[ShortUrl]] = {}
-    for key in keys:
-        if isinstance(key, ShortUrl):
-            links.setdefault(key.slashtag or "", []).append(key)
-    if missing := [key for key in keys if isinstance(key, str) and key not in links]:
-        found = await session.urls.find(missing)
-        links |= {key: [link] for key, link in found.items() if link is not None}
-    return links
