@@ -1,6 +1,5 @@
 """Clicks of all tags, and of links without one, so that the sum is the account's."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
@@ -20,6 +19,7 @@ from . import (
     ShortUrl,
     Statistics,
 )
+from ._internal import WorkerPool
 from ._shared_slashtags import Links, combined, names_of_tags, read_names_of_tags, split
 
 S = TypeVar("S", bound=Statistics)
@@ -215,12 +215,12 @@ class ByTagOfLinks(ByTag):
         nothing = await session.stats.collect(query, keys=(), timezone=timezone)
         found: dict[str, S] = {}
 
-        async def count(label: str, slashtags: Iterable[str]) -> None:
-            keys = self.links.keys_of(slashtags)
+        async def count(label: str) -> None:
+            keys = self.links.keys_of(self._groups[label])
             found[label] = await session.stats.collect(query, keys=keys, timezone=timezone)
             if progress is not None:
                 progress(len(found), len(self._groups))
 
-        await asyncio.gather(*(count(*group) for group in self._groups.items()))
+        await WorkerPool(self._groups, count, len(self._groups)).run()
         names = sorted(found, key=lambda name: (name == self.no_tag, -found[name].total, name))
         return nothing.merge([nothing, *found.values()]), {name: {**by(found[name])} for name in names}, 0

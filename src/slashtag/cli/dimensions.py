@@ -4,7 +4,6 @@ The service counts each dimension alone. A tag has statistics of its own, and so
 which take requests of their own.
 """
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from .. import (
     Year,
 )
 from .._by_tag import ByTag
-from .._internal import days, did_you_mean, many
+from .._internal import WorkerPool, days, did_you_mean, many
 from ..tables import Column, Row, Table
 from .comparison import Clicks, Comparison, Counted, dates_of, sections_of
 from .other_words import meant_by
@@ -154,18 +153,16 @@ async def count_spans(
         queries = {label: CountryGeo(query.iso_code, *dates_of(each)) for label, each in spans.items()}
     requests = sum([len(session.stats.plan(each, **of)) for each in queries.values()])
     run.say(f"each of {many(len(spans), unit)} is requested by itself: {many(requests, 'request')}")
-    done = 0
+    found: dict[str, Statistics] = {}
 
-    async def count(query: Query[Statistics]) -> Statistics:
-        nonlocal done
-        stats = await session.stats.collect(query, **of)
-        done += 1
-        progress(done, len(spans))
-        return stats
+    async def count(label: str) -> None:
+        found[label] = await session.stats.collect(queries[label], **of)
+        progress(len(found), len(spans))
 
-    found = await asyncio.gather(*map(count, queries.values()))
-    each = dict(zip(queries, map(Counted, found), strict=True))
-    total = type(found[0]).merge(found)
+    await WorkerPool(queries, count, len(queries)).run()
+    in_order = [found[label] for label in queries]
+    each = dict(zip(queries, map(Counted, in_order), strict=True))
+    total = in_order[0].merge(in_order)
     return CountedEach(Counted(total, {label: stats.total for label, (stats, _) in each.items()}), each)
 
 
