@@ -94,6 +94,13 @@ def test_no_deadlock_and_no_request_lost_on_any_server(
     assert most <= concurrency
 
 
+@pytest.mark.parametrize("seed", range(101, 106))
+def test_429s_below_a_rate_excuse_few_above_it(seed: int) -> None:
+    """The first rate is six times too high: the burst of the bucket was measured with it."""
+    done = run(Throttle(CONCURRENCY), TokenBucket(Random(seed), 0.1, 8), 20, seed)
+    assert done.rejects <= 3 * 20
+
+
 class Quitters:
     """A throttle some of whose requests are abandoned on their way, as tasks that are cancelled do."""
 

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from slashtag._core.throttle.throttle import (
     CLUSTER,
-    DOUBLINGS,
     FLOOR,
     LONGEST,
     SLOWEST,
@@ -170,7 +169,7 @@ def test_the_waits_of_a_refused_call_at_least_double(told: list[float | None]) -
         waits.append(throttle.rejected(ticket, now, retry_after) - now)
         throttle.accepted(throttle.depart(now + 0.001), now + 0.002)
         now += waits[-1]
-    least = [max(WAIT * 2.0 ** min(n, DOUBLINGS) * (n > 0), seconds or 0.0) for n, seconds in enumerate(told)]
+    least = [max(min(WAIT * 2.0**n, LONGEST) * (n > 0), seconds or 0.0) for n, seconds in enumerate(told)]
     assert all(wait >= seconds - 1e-6 for wait, seconds in zip(waits, least, strict=True))
 
 
@@ -321,7 +320,7 @@ def test_a_call_that_is_refused_for_days_is_asked_for_once_a_minute() -> None:
         throttle.accepted(throttle.depart(now + 0.001), now + 0.002)
         again = throttle.rejected(throttle.depart(now + 0.003, ticket), now + 0.003)
         throttle.accepted(throttle.depart(now + 0.004), now + 0.005)
-        assert again <= now + WAIT * 2**DOUBLINGS + 1
+        assert again <= now + LONGEST + 1
         now = again
 
 

@@ -8,7 +8,7 @@ probing  one probe, after a pause        of the probe: the next later       -   
 quota    in flight < cap, and budget     beyond the budget: probing         probing    cap + 1/8
 paced    when due, by the curve          cut, if the curve causes them      probing    -
 
-A 429 delays only its own call. A cluster says that the limit is exhausted: each 429 adds one to a row, a call
+A 429 delays only its own call. A cluster says that the limit is exhausted: each 429 adds one to a sum, a call
 once, and each accepted request sent after the first of them takes off a third: up to one 429 in four is no
 cluster.
 Then single probes find when the limit is open. What was accepted from one opening to the next, by the time
@@ -32,8 +32,9 @@ one will do.
 
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
 rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
-experiments: 429s below them occur anyway; only if there are more above, beyond chance, the higher rate or
-number in flight causes them. The next rate is then between what was accepted and the pace at that time.
+experiments: 429s below them occur anyway, up to one in four; only if there are more above, beyond chance, the
+higher rate or number in flight causes them. The next rate is then between what was accepted and the pace at
+that time, nearer to the first.
 
 A call that was answered 429 waits by itself for half of the time since its first 429, or its Retry-After if
 that is longer; while the limit is exhausted, with the others. A probe's Retry-After delays the session, for
@@ -52,8 +53,9 @@ OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
 START = 10  # requests in flight at the start: few are lost where the limit is low
 GROWTH = 1 / 8  # of a place in flight for each accepted request: as many more are lost when the limit is met
-CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: strays under a quarter rarely do that
-LEAK = 1 / 3  # of a 429 that an accepted request offsets: more than one 429 in four is a limit
+CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: fewer may be chance
+STRAYS = 1 / 4  # of the requests, at most, are answered 429 at any pace: more are a limit
+LEAK = STRAYS / (1 - STRAYS)  # of a 429 that an accepted request offsets: up to STRAYS are no cluster
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
 BRIEF = 0.5  # seconds in which fewer than 2 * CLUSTER requests measure no rate: they may be few by chance
@@ -66,8 +68,8 @@ STEEPEST = 5  # times its time, after it is at its rate, until a curve rises no 
 ENOUGH = 1.5  # times its time until a curve may be cut: half of that lies above its rate
 SETTLED = 1.5  # round trips of a 429 until the first probe: those in flight are answered by then, mostly
 EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
-LONGEST = 60.0  # seconds that one 503 pauses the session: not hours for one answer
-DOUBLINGS = 9  # of WAIT at most, 64 seconds: a refused call is tried once a minute
+LONGEST = 60.0  # seconds that a 503 pauses the session, or a refused call waits: not hours for one answer
+REFUTED = -inf  # as a level: the limit is not one of requests in flight
 
 
 @dataclass(slots=True, eq=False)
@@ -91,15 +93,19 @@ class Throttle:
         self.state = OPEN if rate is None else PACED
         self.in_flight = self._beside = 0  # all requests; those of refused calls, which take no place
         self.paused_until = 0.0
-        self._row = self._row_from = 0.0  # 429s not offset; departure of the first of them
+        self._sum = self._sum_from = 0.0  # 429s that nothing has offset yet; departure of the first of them
         self._passed = -inf  # departure of the last request that was accepted
-        self._probe: Ticket | None = None
-        self._opened, self._accepted, self._idle = 0.0, 0, 0.0  # start of the measurement; since: requests, s
         self._held = 0.0  # until when a call waits by itself after a 429, and is not refused
-        self._level: float = 0  # requests in flight that were accepted together; 0: none known; -inf: refuted
+        # The measurement: when the limit opened; since then, requests accepted, and idle seconds.
+        self._opened, self._accepted, self._idle = 0.0, 0, 0.0
+        self._probe: Ticket | None = None
+        # Requests in flight that were accepted together; while probing, those at the cluster less their 429s.
+        # 0: none is known; or REFUTED.
+        self._level: float = 0
         self._budget, self._width = 0, 0.0  # of a quota: requests, and seconds from one opening to the next
         self._rate = rate or inf  # of the curve; inf: none yet
-        self._since = self._due = 0.0  # start of curve, level or probing; when the next might depart
+        self._since = 0.0  # start of the curve, of the level or of probing
+        self._due = 0.0  # when the next request may depart by the curve; else since when one might
         self._counts = [[0, 0], [0, 0]]  # below and above the curve's rate, or the level: accepted, 429s
 
     @property
@@ -156,8 +162,8 @@ class Throttle:
         self._give_back(ticket, now)
         self._accepted += 1
         self._counts[self._is_above(ticket)][0] += 1
-        if ticket.sent > self._row_from:
-            self._row = max(0.0, self._row - LEAK)
+        if ticket.sent > self._sum_from:
+            self._sum = max(0.0, self._sum - LEAK)
         self._passed = max(self._passed, ticket.sent)
         if is_probe:
             self._reopened(ticket.sent, now)
@@ -170,15 +176,16 @@ class Throttle:
         ticket.rejects += 1
         if self.state == PROBING:
             ticket.refusals = 0
-            if is_probe:
+            if not is_probe:
+                self._level -= 1
+            else:
+                # A probe that was refused while alone shows no limit of requests in flight.
                 self._level = self._level if self.in_flight else min(self._level, 0)
                 self._pause(self._next_probe(now, retry_after))
-            else:
-                self._level -= 1
             return self.paused_until + FLOOR
         is_refused = ticket.rejects > 1 and before < self._passed
         ticket.refusals = ticket.refusals + 1 if is_refused else 0
-        doubled = WAIT * 2.0 ** min(ticket.refusals, DOUBLINGS)
+        doubled = WAIT * min(2**ticket.refusals, LONGEST / WAIT)
         alone = doubled if is_refused else min((now - ticket.first) / 2, SLOWEST)
         again = now + max(alone, WAIT, retry_after or 0.0)
         # It says nothing of the present curve or level. But as each 429 changes the level, those that are in
@@ -188,15 +195,11 @@ class Throttle:
             return again
         self._held = max(self._held, again)
         self._counts[self._is_above(ticket)][1] += not is_before
-        self._add_to_row(ticket.sent, before, now)
-        lasted = now - self._since
+        self._add_to_sum(ticket.sent, before, now)
         if self.state == OPEN and not is_before:
             self._judge_open(ticket.sent, now)
-        elif self.state == PACED and not self._given and lasted > ENOUGH * self._time and self._is_excess():
-            high = self._pace(ticket.sent)
-            low = min(max(self._counts[0][0] + self._counts[1][0], 1) / lasted, high)
-            # The accepted rate itself leaves a tenth of sliding windows unused, the middle doubles the 429s.
-            self._follow(sqrt(low * sqrt(low * high)), now, now)
+        elif self.state == PACED and not self._given:
+            self._judge_curve(ticket.sent, now)
         return self.paused_until + FLOOR if self.exhausted else again
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
@@ -243,7 +246,7 @@ class Throttle:
     def _is_excess(self) -> bool:
         """Return whether 429s are more frequent above than below, and not by chance."""
         (below, few), (above, many) = self._counts
-        expected = few * (above + many) / (below + few + 1)
+        expected = min(few / (below + few + 1), STRAYS) * (above + many)
         return many > expected + sqrt(expected) + 1 / 2  # one standard deviation of chance
 
     def _is_measured(self, now: float) -> bool:
@@ -251,33 +254,43 @@ class Throttle:
         least = 2 if now - self._opened >= BRIEF else 2 * CLUSTER
         return self._accepted >= least and self._idle <= (now - self._opened) / 2
 
-    def _add_to_row(self, sent: float, before: float, now: float) -> None:
-        """Add a 429 of a call that met another one `before`; if the row is a cluster, begin to probe."""
-        if not self._row:
-            self._row_from = sent
-        self._row += before < self._row_from
+    def _add_to_sum(self, sent: float, before: float, now: float) -> None:
+        """Add a 429 of a call that met another one `before`; if the sum is a cluster, begin to probe."""
+        if not self._sum:
+            self._sum_from = sent
+        self._sum += before < self._sum_from
         is_spent = self.state == QUOTA and self._accepted >= self._budget
-        if is_spent or self._row >= CLUSTER + self.in_flight / (2 * CLUSTER):
-            self._exhaust(sent, now, -inf if self._level else self.in_flight)
+        if is_spent or self._sum >= CLUSTER + self.in_flight / (2 * CLUSTER):
+            self._exhaust(sent, now, REFUTED if self._level else self.in_flight)
 
     def _exhaust(self, sent: float, now: float, level: float) -> None:
         """Begin to probe."""
-        self.state, self._row, self._since, self._level = PROBING, 0.0, now, level
+        self.state, self._sum, self._since, self._level = PROBING, 0.0, now, level
         self._pause(now + max(SETTLED * (now - sent), FLOOR))
 
     def _judge_open(self, sent: float, now: float) -> None:
         """Probe if calls are few, or 429s came at the level: it is not the limit; else correct the level."""
         at_level = self._counts[0][1] if self._cap == self._level else 0
         if (self.in_flight < self._cap / 2 or at_level >= CLUSTER) and self._is_measured(now):
-            self._exhaust(sent, now, -inf)
+            self._exhaust(sent, now, REFUTED)
         elif self._level and (at_level or self._is_excess()):
             self._level, self._since, self._counts = max(1, self._cap - 1), now, [[0, at_level], [0, 0]]
+
+    def _judge_curve(self, sent: float, now: float) -> None:
+        """Cut the rate if the curve is old enough, and causes the 429s."""
+        lasted = now - self._since
+        if lasted > ENOUGH * self._time and self._is_excess():
+            high = self._pace(sent)
+            low = min(max(self._counts[0][0] + self._counts[1][0], 1) / lasted, high)
+            # A quarter of the way up from what was accepted: that itself leaves a tenth of sliding windows
+            # unused, the middle doubles the 429s.
+            self._follow(sqrt(low * sqrt(low * high)), now, now)
 
     def _next_probe(self, now: float, retry_after: float | None) -> float:
         """Return when the next probe departs, if one was refused now."""
         waited = now - self._since
         end = self._opened + self._width * (1 - EARLY) if self._budget else self._since
-        if now < end:
+        if now < end:  # few probes: 50 requests of the rate apart
             return min(end, now + max(2 * SAMPLE / self._rate, min(waited, retry_after or 0.0)))
         wait = min(waited, retry_after) if retry_after else min((now - max(end, self._since)) / 2, SLOWEST)
         return now + max(wait, EARLY * self._width if self._budget else FLOOR, FLOOR)
@@ -297,7 +310,7 @@ class Throttle:
             return  # the measurement goes on
         elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
             self.state, self._counts = OPEN, [[0, 0], [0, 0]]
-            is_refuted = self._level < 0
+            is_refuted = self._level == REFUTED
             if is_refuted or (passed and not self._level):
                 self._level = 1
             if is_refuted or not passed:  # the measurement goes on
@@ -319,7 +332,7 @@ class Throttle:
         if not 1 - DIP < self._rate / rate < 1 + DIP:
             self._notify(f"the service allows about {rate:.3g} requests/s")
         self.state, self._rate, self._since, self._counts = PACED, rate, since, [[0, 0], [0, 0]]
-        self._due, self._row = max(now + 1 / rate, self.paused_until), 0.0
+        self._due, self._sum = max(now + 1 / rate, self.paused_until), 0.0
 
     def _pause(self, until: float) -> None:
         self.paused_until = max(until, self.paused_until)
