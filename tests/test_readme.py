@@ -299,7 +299,7 @@ def items(text: str) -> list[str]:
 
 
 def names_in_code(item: str) -> Iterator[tuple[str, Path | None]]:
-    """Each name in backticks of an item, and the file that stands before it; files have no name of their own."""
+    """Each name in backticks of an item, and the file that stands before it; a file itself with no name."""
     file = None
     for name in re.findall(r"`([^`]+)`", item):
         if "/" in name or name.endswith(".py"):
