@@ -79,6 +79,7 @@ IMPURE = {
 IMPURE |= {"ssl", "subprocess", "tenacity", "threading", "time", "uuid", "uvloop"}
 # Of a module; data files may have more.
 MOST_LINES = 450
+SAYING_NOTHING = {"utils", "helpers", "common", "base", "manager"}
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,11 @@ def files_are_short(file: File) -> Iterator[str]:
         yield f"{lines} lines, more than {MOST_LINES}"
 
 
+def names_say_what_is_inside(file: File) -> Iterator[str]:
+    if SAYING_NOTHING.intersection(part.strip("_") for part in file.parts):
+        yield "a name under which anything may stand"
+
+
 def _last_name(node: ast.expr) -> str:
     """`b` of `b` and of `a.b`."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -259,6 +265,7 @@ RULES: list[Rule] = [
     core_is_pure,
     functions_import_only_heavy_extras,
     files_are_short,
+    names_say_what_is_inside,
 ]
 
 
@@ -351,3 +358,20 @@ def test_no_modules_import_each_other() -> None:
 
 def test_the_list_of_layers_names_each_unit_once() -> None:
     assert sum(map(len, LEVELS)) == len(LEVEL_OF)
+
+
+def test_the_drawing_of_the_layers_has_their_order() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    drawn = re.findall(r"(\w+)(?:\.py|/)", page.partition("```text\n")[2].partition("```")[0])
+    assert set(drawn) == UNITS - {"__main__"}
+    levels = [LEVEL_OF[unit] for unit in drawn if unit != "sandbox"]
+    assert levels == sorted(levels, reverse=True)
+
+
+def test_folders_of_tests_are_those_of_the_package() -> None:
+    def folders(root: Path) -> set[str]:
+        return {path.parent.relative_to(root).as_posix() for path in root.rglob("*.py")} - {"."}
+
+    # Commands are tested as the command line has them.
+    expected = {path.removeprefix("_") for path in folders(SRC)} - {"cli/commands"}
+    assert folders(ROOT / "tests") - {"support"} == expected

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -282,25 +283,89 @@ def test_sections_of_the_service_that_the_code_cites_exist() -> None:
     assert cited <= sections
 
 
+ARCHITECTURE = PAGES["docs/architecture.md"]
+SRC = ROOT / "src" / "slashtag"
+
+
 def test_files_that_the_architecture_names_exist() -> None:
-    named = set(re.findall(r"`([\w/]+\.(?:py|md|yaml|css|html))`", PAGES["docs/architecture.md"]))
-    roots = [ROOT, ROOT / "src", ROOT / "src" / "slashtag"]
-    assert len(named) > 30
-    assert [name for name in sorted(named) if not any((root / name).exists() for root in roots)] == []
+    named = set(re.findall(r"`([\w./]+/[\w.]*|\w+\.py)`", ARCHITECTURE))
+    assert len(named) > 100
+    assert [name for name in sorted(named) if not any((root / name).exists() for root in (ROOT, SRC))] == []
+
+
+def items(text: str) -> list[str]:
+    """The rows of tables and the items of lists, each with all its lines."""
+    return re.findall(r"^(?:\||\d+\. |- ).*(?:\n +\S.*)*", text, re.M)
+
+
+def names_in_code(item: str) -> Iterator[tuple[str, Path | None]]:
+    """Each name in backticks of an item, and the file that stands before it; a file itself with no name."""
+    file = None
+    for name in re.findall(r"`([^`]+)`", item):
+        if "/" in name or name.endswith(".py"):
+            roots = (ROOT, SRC) if name.startswith(("docs/", "tests/")) else (SRC,)
+            (file,) = [root / name for root in roots if (root / name).exists()]
+            yield "", file
+        else:
+            yield name, file
+
+
+@cache
+def defined(file: Path) -> set[str]:
+    """The names that a file defines, those of its classes as `Class.name`."""
+    found = set[str]()
+
+    def read(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found.update((prefix + child.name, child.name))
+            elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                found.update((prefix + child.id, child.id))
+            read(child, f"{child.name}." if isinstance(child, ast.ClassDef) else prefix)
+
+    read(ast.parse(file.read_text("utf-8")), "")
+    return found
 
 
 def test_what_the_architecture_finds_in_a_file_is_there() -> None:
-    """Each file of its table of questions exists, and one of a row has each name that stands beside them."""
-    table = re.findall(r"^\| [^|]+\? \| (.+) \|$", PAGES["docs/architecture.md"], re.M)
-    assert len(table) > 50
-    for answer in table:
-        named = re.findall(r"`([^`]+)`", answer)
-        paths = [ROOT / "src/slashtag" / name for name in named if "/" in name or name.endswith(".py")]
-        assert paths, answer
-        text = "".join(path.read_text("utf-8") for path in paths)
-        for name in named:
-            if "/" not in name and not name.endswith(".py"):
-                assert re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", text), (name, answer)
+    """A name in its tables, traces and lists is defined in the file that stands before it."""
+    checked = 0
+    for item in items(ARCHITECTURE):
+        for name, file in names_in_code(item):
+            if name and file is not None and re.fullmatch(r"[A-Za-z_][\w.]*", name):
+                assert name in defined(file), (name, file)
+                checked += 1
+    assert checked > 200
+
+
+def test_the_architecture_names_each_module() -> None:
+    named = {SRC / name for name in re.findall(r"`([\w/]+\.py)`", ARCHITECTURE)}
+    long = {path for path in SRC.rglob("*.py") if path.read_text("utf-8").count("\n") > 30}
+    assert len(long) > 100
+    # These name what the package or the folder has.
+    assert {path.relative_to(SRC).as_posix() for path in long - named} == {
+        "__init__.py",
+        "cli/__init__.py",
+        "export/__init__.py",
+    }
+
+
+def test_tables_of_the_architecture_are_short() -> None:
+    found = re.findall(r"^\| .* \| File \|\n\|---\|---\|\n((?:\|.*\n)+)", ARCHITECTURE, re.M)
+    assert len(found) > 5
+    assert max(table.count("\n") for table in found) <= 12
+
+
+def test_the_number_of_files_that_suffice_for_a_trace() -> None:
+    """It is that of the files in bold, with those of the traces that it names."""
+    bold: dict[str, set[str]] = {}
+    for title, text in re.findall(r"^## (One .*)\n((?:(?!## ).*\n)+)", ARCHITECTURE, re.M):
+        (number,) = re.findall(r"(\d+) files suffice", text)
+        (told,) = re.findall(r"files suffice[:,] .*", text)
+        named = [of for name, of in bold.items() if name.lower() in told or "all traces" in told]
+        bold[title] = set(re.findall(r"\*\*`([^`]+)`\*\*", text)).union(*named)
+        assert len(bold[title]) == int(number), title
+    assert len(bold) == 5
 
 
 def test_every_error_is_documented() -> None:
