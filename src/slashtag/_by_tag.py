@@ -19,7 +19,7 @@ from . import (
     ShortUrl,
     Statistics,
 )
-from ._internal import WorkerPool
+from ._internal import results_of
 from ._shared_slashtags import Links, combined, names_of_tags, read_names_of_tags, split
 
 S = TypeVar("S", bound=Statistics)
@@ -213,14 +213,11 @@ class ByTagOfLinks(ByTag):
     ) -> tuple[S, dict[str, dict[Any, int]], int]:
         """Return the sum, and the clicks of each tag as `ByTag.count`, none too many."""
         nothing = await session.stats.collect(query, keys=(), timezone=timezone)
-        found: dict[str, S] = {}
 
-        async def count(label: str) -> None:
-            keys = self.links.keys_of(self._groups[label])
-            found[label] = await session.stats.collect(query, keys=keys, timezone=timezone)
-            if progress is not None:
-                progress(len(found), len(self._groups))
+        async def count(keys: Iterable[str]) -> S:
+            return await session.stats.collect(query, keys=self.links.keys_of(keys), timezone=timezone)
 
-        await WorkerPool(self._groups, count, len(self._groups)).run()
+        counted = await results_of(count, self._groups.values(), progress)
+        found = dict(zip(self._groups, counted, strict=True))
         names = sorted(found, key=lambda name: (name == self.no_tag, -found[name].total, name))
         return nothing.merge([nothing, *found.values()]), {name: {**by(found[name])} for name in names}, 0

@@ -33,6 +33,7 @@ from ._credentials import strip_invisible as strip_invisible
 from ._fanout import Stream as Stream
 from ._fanout import Tasks as Tasks
 from ._fanout import WorkerPool as WorkerPool
+from ._fanout import results_of as results_of
 from ._files import FileLock as FileLock
 from ._files import boot_id as boot_id
 from ._files import check_local_path as check_local_path

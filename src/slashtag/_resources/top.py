@@ -7,7 +7,6 @@ Where many places are asked for, a table of all links takes fewer requests.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime
@@ -19,6 +18,7 @@ from .._core.batches import Key, Keys, check_iterable, check_slashtag, halves, i
 from .._core.queries import DateRange, Query, Year
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
+from .._fanout import results_of
 from .._summed_statistics import Statistics
 
 R = TypeVar("R", bound=Statistics)
@@ -178,7 +178,7 @@ async def first_places(
     """
     parts = [tuple(part) for part in in_batches(keys)]
     # The highest rank that one of a group can have: their clicks together, but of a single link its rank.
-    bounds = dict(zip(parts, await asyncio.gather(*map(count, parts)), strict=True))
+    bounds = dict(zip(parts, await results_of(count, parts), strict=True))
     total, places = sum(bounds.values()), dict[tuple[str, ...], Place]()
     checked = nlargest(CHECKED, bounds, key=bounds.__getitem__)
 
@@ -186,7 +186,7 @@ async def first_places(
         """Return the bounds of the two halves of a group, or the rank of a single link."""
         if len(group) == 1:
             # Counted anew, as new clicks may have come between two requests.
-            clicks, others = await asyncio.gather(count(group), count_others(group))
+            clicks, others = await results_of(lambda of: of(group), (count, count_others))
             places[group] = Place(group[0], clicks, others)
             return {group: clicks - others if by_change else clicks}
         first, second = map(tuple, halves(group))
@@ -201,6 +201,6 @@ async def first_places(
         unsettled = [group for group in best if group not in places]
         if not unsettled:
             return total, [places[group] for group in best]
-        for group, finer in zip(unsettled, await asyncio.gather(*map(refined, unsettled)), strict=True):
+        for group, finer in zip(unsettled, await results_of(refined, unsettled), strict=True):
             del bounds[group]
             bounds |= finer
