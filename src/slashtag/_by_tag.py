@@ -196,11 +196,15 @@ class ByTagOfLinks(ByTag):
 
     @classmethod
     async def of(
-        cls, session: AsyncSession, keys: Iterable[str | ShortUrl], progress: Progress | None = None
+        cls,
+        session: AsyncSession,
+        keys: Iterable[str | ShortUrl],
+        progress: Progress | None = None,
+        listed: Links | None = None,
     ) -> Self:
-        """List all tags and links, as the clicks of a given one are those of all links with its slashtag."""
+        """List all tags, and all links unless they are `listed`; see `Links.sharing`."""
         names = await names_of_tags(session)
-        return cls(await Links.sharing(session, keys, progress), names)
+        return cls(await Links.sharing(session, keys, progress, listed), names)
 
     async def count(
         self,

@@ -44,6 +44,7 @@ from ._journal.file import remove_journal as remove_journal
 from ._resources.second_answers import ask_until_sure as ask_until_sure
 from ._resources.top import rank as rank
 from ._resources.uncached_statistics import UncachedStatistics as UncachedStatistics
+from ._resources.urls import WantedLinks as WantedLinks
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._saved_logins import VARIABLES as VARIABLES

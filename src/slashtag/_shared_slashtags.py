@@ -116,10 +116,17 @@ class Links:
 
     @classmethod
     async def sharing(
-        cls, session: AsyncSession, keys: Iterable[str | ShortUrl], progress: Progress | None = None
+        cls,
+        session: AsyncSession,
+        keys: Iterable[str | ShortUrl],
+        progress: Progress | None = None,
+        listed: Self | None = None,
     ) -> Self:
-        """Return all links of the account with the slashtags of `keys`, whose clicks are counted together."""
-        links, every = await cls.read(session, keys), await cls.read(session, progress=progress)
+        """Return all links of the account with the slashtags of `keys`, whose clicks are counted together.
+
+        `listed` has all links of the account if they were listed already.
+        """
+        links, every = await cls.read(session, keys), listed or await cls.read(session, progress=progress)
         links.by_slashtag |= {key: every.by_slashtag.get(key, of) for key, of in links.by_slashtag.items()}
         return links
 
