@@ -70,6 +70,8 @@ class ByTag:
         self.unnamed = unnamed
         #: The label of the links without a tag, None where tags are selected.
         self.no_tag = None if links is None else NO_TAG
+        #: Whether links without a tag are counted as what all tags leave.
+        self._has_rest = links is not None
         while self.no_tag in self._names:
             self.no_tag = f"({self.no_tag})"
 
@@ -109,13 +111,12 @@ class ByTag:
         # Tags last, as clicks may arrive meanwhile.
         tagged, untagged, mixed = [
             await session.stats.collect(query, keys=self.links.keys_of(keys), timezone=timezone)
-            for keys in self._apart()
+            for keys in (self._apart() if self._has_rest else ((), (), ()))
         ]
-        each = session.stats.collect_each(query, tags=self._names, timezone=timezone, progress=progress)
-        by_tag = await each.to_dict()
-        names = sorted(by_tag, key=lambda name: (-by_tag[name].total, name))
+        by_tag = await self._collect_each(session, query, timezone=timezone, progress=progress)
+        names = sorted(by_tag, key=lambda name: (name == self.no_tag, -by_tag[name].total, name))
         clicks = {name: {**by(by_tag[name])} for name in names}
-        if self.no_tag is None:
+        if self.no_tag is None or not self._has_rest:
             return tagged.merge(by_tag.values()), clicks, 0
         total = tagged + untagged + mixed
         of_tags = Counter[Any]()
@@ -132,6 +133,10 @@ class ByTag:
             too_many[rest[label] > left] += rest[label] - left
         clicks[self.no_tag] = rest
         return total, clicks, too_many[True] or too_many[False]
+
+    async def _collect_each(self, session: AsyncSession, query: Query[S], **options: Any) -> dict[str, S]:
+        """Return the statistics of each tag."""
+        return await session.stats.collect_each(query, tags=self._names, **options).to_dict()
 
     async def without_tag(
         self,
@@ -184,6 +189,8 @@ class ByTagOfLinks(ByTag):
 
     def __init__(self, links: Links, names: Mapping[int, str]) -> None:
         super().__init__(names.values(), links, names)
+        self._has_rest = False
+        #: Slashtags by the names of their tags.
         self._groups: dict[str, list[str]] = {}
         #: Slashtags that links with different tags share.
         self.several = 0
@@ -206,22 +213,11 @@ class ByTagOfLinks(ByTag):
         names = await names_of_tags(session)
         return cls(await Links.sharing(session, keys, progress, listed), names)
 
-    async def count(
-        self,
-        session: AsyncSession,
-        query: Query[S],
-        *,
-        by: Callable[[S], Mapping[Any, int]] = lambda stats: {"": stats.total},
-        timezone: str | tzinfo | None = None,
-        progress: Progress | None = None,
-    ) -> tuple[S, dict[str, dict[Any, int]], int]:
-        """Return the sum, and the clicks of each tag as `ByTag.count`, none too many."""
-        nothing = await session.stats.collect(query, keys=(), timezone=timezone)
+    async def _collect_each(self, session: AsyncSession, query: Query[S], **options: Any) -> dict[str, S]:
+        progress = options.pop("progress")
 
-        async def count(keys: Iterable[str]) -> S:
-            return await session.stats.collect(query, keys=self.links.keys_of(keys), timezone=timezone)
+        async def collect(slashtags: Iterable[str]) -> S:
+            return await session.stats.collect(query, keys=self.links.keys_of(slashtags), **options)
 
-        counted = await results_of(count, self._groups.values(), progress)
-        found = dict(zip(self._groups, counted, strict=True))
-        names = sorted(found, key=lambda name: (name == self.no_tag, -found[name].total, name))
-        return nothing.merge([nothing, *found.values()]), {name: {**by(found[name])} for name in names}, 0
+        found = await results_of(collect, self._groups.values(), progress)
+        return dict(zip(self._groups, found, strict=True))
