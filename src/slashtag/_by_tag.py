@@ -20,14 +20,14 @@ from . import (
     Statistics,
 )
 from ._internal import results_of
-from ._shared_slashtags import Links, combined, names_of_tags, read_names_of_tags, split
+from ._shared_slashtags import Links, combined, names_of_tags, read_names_of_tags, shares_left
 
 S = TypeVar("S", bound=Statistics)
 #: Label of the clicks of links without a tag.
 NO_TAG = "no tag"
 
 
-def _by_tag(
+def _group_by_tag(
     links: Iterable[ShortUrl], names: Mapping[Any, str], wanted: Iterable[str]
 ) -> dict[str, list[ShortUrl]]:
     """Group links by the name of their tag, given those of all by id; without links of other tags."""
@@ -45,7 +45,7 @@ async def links_of_tags(session: AsyncSession, wanted: Iterable[str]) -> dict[st
     """
     session._stop_replaying_pages()
     names = await names_of_tags(session)
-    return _by_tag(await session.urls.list().to_list(), names, wanted)
+    return _group_by_tag(await session.urls.list().to_list(), names, wanted)
 
 
 class ByTag:
@@ -167,13 +167,13 @@ class ByTag:
         if of_tags is None or self.unnamed or of_tagged.missing or of_mixed.missing:
             return replace(found, reconciles=False)
         # What the tags have of these is known, so they have the rest.
-        (share,) = split(of_tags, of_tagged, {"": of_mixed}).values()
+        (share,) = shares_left(of_tags, of_tagged, {"": of_mixed}).values()
         return found + combined(of_mixed, share.most, sub)
 
     @property
     def links_of(self) -> dict[str, list[ShortUrl]]:
         """The links of each tag by its name, where all are selected."""
-        return _by_tag(self.links.all, self._name_of, self._names)
+        return _group_by_tag(self.links.all, self._name_of, self._names)
 
     def _apart(self) -> tuple[list[str], list[str], list[str]]:
         """Return the slashtags of links with a tag, of those without one, and of both."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -116,6 +117,9 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(
             await session.stats.top(Year(2024), n, keys=keys)
     with pytest.raises(TypeError):
         await session.stats.top(Year(2024), keys="spring")
+    not_a_query: Any = "2024"
+    with pytest.raises(InvalidRequestError):
+        await session.stats.top(not_a_query, keys=["a"])
     assert await session.stats.top(Year(2024), keys=()) == {}
     assert box.requests == []
 

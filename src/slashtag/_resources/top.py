@@ -47,7 +47,7 @@ class Counting(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class TopLink(NamedTuple):
     """One of the first links: its clicks in the span it is ranked by, and in the other one."""
 
     slashtag: str
@@ -62,7 +62,7 @@ class Ranking(NamedTuple, Generic[R]):
     """
 
     total: int
-    places: list[Place]
+    places: list[TopLink]
     stats: dict[str, R]
     idle: int | None = None
 
@@ -130,7 +130,7 @@ async def rank(
             await count_each(each)
         total, places = await places_of()
     if by == "decline":
-        total, places = await count(query, slashtags), [Place(key, b, a) for key, a, b in places]
+        total, places = await count(query, slashtags), [TopLink(key, b, a) for key, a, b in places]
     idle = len(slashtags) - len(places) if by == "clicks" and len(places) < n else None
     if query in tables:
         idle = sum(not stats.total for stats in tables[query].values())
@@ -167,7 +167,7 @@ async def first_places(
     *,
     by_change: bool,
     is_fixed: bool = False,
-) -> tuple[int, list[Place]]:
+) -> tuple[int, list[TopLink]]:
     """Return the clicks of all links and at most `limit` with most clicks, or with most more than others.
 
     `count` counts the clicks of some slashtags in one span, `count_others` those in another one. The order of
@@ -179,7 +179,7 @@ async def first_places(
     parts = [tuple(part) for part in in_batches(keys)]
     # The highest rank that one of a group can have: their clicks together, but of a single link its rank.
     bounds = dict(zip(parts, await results_of(count, parts), strict=True))
-    total, places = sum(bounds.values()), dict[tuple[str, ...], Place]()
+    total, places = sum(bounds.values()), dict[tuple[str, ...], TopLink]()
     checked = nlargest(CHECKED, bounds, key=bounds.__getitem__)
 
     async def refined(group: tuple[str, ...]) -> dict[tuple[str, ...], int]:
@@ -187,7 +187,7 @@ async def first_places(
         if len(group) == 1:
             # Counted anew, as new clicks may have come between two requests.
             clicks, others = await results_of(lambda of: of(group), (count, count_others))
-            places[group] = Place(group[0], clicks, others)
+            places[group] = TopLink(group[0], clicks, others)
             return {group: clicks - others if by_change else clicks}
         first, second = map(tuple, halves(group))
         clicks, left = await count(first), bounds[group]
