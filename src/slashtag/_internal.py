@@ -9,6 +9,7 @@ from ._arrow import Kind as Kind
 from ._arrow import arrow_columns as arrow_columns
 from ._arrow import import_extra as import_extra
 from ._atomic_file import AtomicFile as AtomicFile
+from ._atomic_file import writing_to as writing_to
 from ._core.any_endpoint import METHODS as METHODS
 from ._core.batches import FEW_KEYS as FEW_KEYS
 from ._core.batches import Selector as Selector
