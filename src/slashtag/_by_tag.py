@@ -216,8 +216,8 @@ class ByTagOfLinks(ByTag):
     async def _collect_each(self, session: AsyncSession, query: Query[S], **options: Any) -> dict[str, S]:
         progress = options.pop("progress")
 
-        async def collect(slashtags: Iterable[str]) -> S:
+        async def sum_of(slashtags: Iterable[str]) -> S:
             return await session.stats.collect(query, keys=self.links.keys_of(slashtags), **options)
 
-        found = await results_of(collect, self._groups.values(), progress)
+        found = await results_of(sum_of, self._groups.values(), progress)
         return dict(zip(self._groups, found, strict=True))

@@ -267,9 +267,9 @@ class SelectionOptions:
             if not (lists_all or has_urls):
                 return await session.urls.find(keys, progress=progress, seen=seen), None
             listed, wanted = await Links.read(session, progress=progress), WantedLinks(keys)
+            seen.update(listed.by_slashtag)
             for link in listed.all:
                 wanted.take(link)
-                seen.add(link.slashtag or "")
             return wanted.found, listed
 
         if has_urls:

@@ -202,16 +202,10 @@ class _LinkCount(NamedTuple):
 
         Among the first are slashtags that others have too.
         """
-        query, before = self._queries
+        (query, before), stats = self._queries, self.session.stats
+        keys = self.links.keys_of(self.links.own)
         ranking = await rank(
-            self.session.stats,
-            query,
-            limit,
-            keys=self.links.keys_of(self.links.own),
-            before=before,
-            by=by,
-            timezone=self.timezone,
-            step=self._step,
+            stats, query, limit, keys=keys, before=before, by=by, timezone=self.timezone, step=self._step
         )
         total, shared = await self._with_shared(ranking.total)
         found = [*(Ranked.known(*place) for place in ranking.places), *shared]
@@ -241,11 +235,9 @@ class _LinkCount(NamedTuple):
         return max(of_tags.total, total + sum(each.clicks.least for each in shared)), shared
 
     async def _count_each(self, query: Query[Any], slashtags: Iterable[str]) -> dict[str, int]:
-        keys = self.links.keys_of(slashtags)
-        results = self.session.stats.collect_each(
-            query, keys=keys, timezone=self.timezone, progress=self._step
-        )
-        return {key: stats.total for key, stats in (await results.to_dict()).items()}
+        keys, collect_each = self.links.keys_of(slashtags), self.session.stats.collect_each
+        each = collect_each(query, keys=keys, timezone=self.timezone, progress=self._step)
+        return {key: stats.total async for key, stats in each}
 
     @property
     def _queries(self) -> list[Query[Any]]:
