@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 import pytest
 
 from slashtag import ExportError, SessionClosedError
-from slashtag._fanout import Stream, Tasks, WorkerPool
+from slashtag._fanout import Stream, Tasks, WorkerPool, results_of
 from slashtag._files import in_thread
 
 from .support.sending import turns, until
@@ -125,6 +125,28 @@ async def test_the_first_failure_cancels_the_rest_and_is_raised_as_itself() -> N
     assert caught.value.__context__ is None
     assert load.cancelled == 7
     assert load.now == 0
+
+
+async def test_results_come_in_the_order_of_items_and_one_failure_cancels_the_other_work() -> None:
+    load, told = Load(60), list[tuple[int, int | None]]()
+
+    async def late(item: int) -> int:
+        for _ in range(5 - item):
+            await asyncio.sleep(0)
+        return item * item
+
+    async def work(item: int) -> list[int]:
+        if item == 3:
+            await until(lambda: load.now == 4)
+            raise Boom("third")
+        return await load(item)
+
+    assert await results_of(late, range(5), lambda *done: told.append(done)) == [0, 1, 4, 9, 16]
+    assert told == [(n, 5) for n in range(1, 6)]
+    assert await results_of(late, ()) == []
+    with pytest.raises(Boom, match="third"):
+        await results_of(work, range(5))
+    assert (load.cancelled, load.now, load.done) == (4, 0, [])
 
 
 async def test_of_several_failures_the_first_is_raised() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AsyncSession, DateRange, Failure, RangeStats, RetryPolicy, ServerError, ShortUrl
-from slashtag._shared_slashtags import Bounds, Links, split
+from slashtag._shared_slashtags import Bounds, Links, shares_left
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import refused_link, refused_tag
 
@@ -52,7 +52,7 @@ def test_the_truth_lies_within_the_bounds_and_the_least_never_add_up_to_more_tha
     of_tag = stats(*own, *(mine for mine, _ in shared), *others)
     of_own = stats(*own)
     given = {str(n): stats(mine, theirs) for n, (mine, theirs) in enumerate(shared)}
-    found = split(of_tag, of_own, given, are_all=uncounted is None)
+    found = shares_left(of_tag, of_own, given, are_all=uncounted is None)
     assert found.keys() == given.keys()
     left = cells(of_tag)
     for (mine, _), share in zip(shared, found.values(), strict=True):

@@ -12,7 +12,7 @@ from ._files import FileLock, check_local_path, sync_folder
 
 
 @contextmanager
-def _writing(path: str | os.PathLike[str]) -> Generator[None, None, None]:
+def writing_to(path: str | os.PathLike[str]) -> Generator[None, None, None]:
     """Raise errors of the system as ExportError."""
     try:
         yield
@@ -35,7 +35,7 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
         check_local_path(path)
         self.path = Path(path)
-        with ExitStack() as opening, _writing(path):
+        with ExitStack() as opening, writing_to(path):
             self._target = Path(os.path.realpath(path))
             own_mode = _mode_of(self._target)
             self._mode = own_mode if mode is None else mode
@@ -69,7 +69,7 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
 
     def write(self, data: bytes, /) -> int:
         """Write bytes; without effect once discarded, when archives that were cut are dropped."""
-        with _writing(self.path):
+        with writing_to(self.path):
             return len(data) if self._file.closed else self._file.write(data)
 
     def flush(self) -> None:
@@ -77,7 +77,7 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
 
     def commit(self) -> None:
         """Make the file durable and give it its name; raises ExportError where that fails."""
-        with ExitStack() as ending, _writing(self.path):
+        with ExitStack() as ending, writing_to(self.path):
             ending.callback(self.discard)
             with self._file:
                 self._file.flush()

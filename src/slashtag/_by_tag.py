@@ -19,15 +19,15 @@ from . import (
     ShortUrl,
     Statistics,
 )
-from ._internal import WorkerPool
-from ._shared_slashtags import Links, combined, names_of_tags, read_names_of_tags, split
+from ._internal import results_of
+from ._shared_slashtags import Links, combined, names_of_tags, read_names_of_tags, shares_left
 
 S = TypeVar("S", bound=Statistics)
 #: Label of the clicks of links without a tag.
 NO_TAG = "no tag"
 
 
-def _by_tag(
+def _group_by_tag(
     links: Iterable[ShortUrl], names: Mapping[Any, str], wanted: Iterable[str]
 ) -> dict[str, list[ShortUrl]]:
     """Group links by the name of their tag, given those of all by id; without links of other tags."""
@@ -45,7 +45,7 @@ async def links_of_tags(session: AsyncSession, wanted: Iterable[str]) -> dict[st
     """
     session._stop_replaying_pages()
     names = await names_of_tags(session)
-    return _by_tag(await session.urls.list().to_list(), names, wanted)
+    return _group_by_tag(await session.urls.list().to_list(), names, wanted)
 
 
 class ByTag:
@@ -70,6 +70,8 @@ class ByTag:
         self.unnamed = unnamed
         #: The label of the links without a tag, None where tags are selected.
         self.no_tag = None if links is None else NO_TAG
+        #: Whether links without a tag are counted as what all tags leave.
+        self._has_rest = links is not None
         while self.no_tag in self._names:
             self.no_tag = f"({self.no_tag})"
 
@@ -109,13 +111,12 @@ class ByTag:
         # Tags last, as clicks may arrive meanwhile.
         tagged, untagged, mixed = [
             await session.stats.collect(query, keys=self.links.keys_of(keys), timezone=timezone)
-            for keys in self._apart()
+            for keys in (self._apart() if self._has_rest else ((), (), ()))
         ]
-        each = session.stats.collect_each(query, tags=self._names, timezone=timezone, progress=progress)
-        by_tag = await each.to_dict()
-        names = sorted(by_tag, key=lambda name: (-by_tag[name].total, name))
+        by_tag = await self._collect_each(session, query, timezone=timezone, progress=progress)
+        names = sorted(by_tag, key=lambda name: (name == self.no_tag, -by_tag[name].total, name))
         clicks = {name: {**by(by_tag[name])} for name in names}
-        if self.no_tag is None:
+        if self.no_tag is None or not self._has_rest:
             return tagged.merge(by_tag.values()), clicks, 0
         total = tagged + untagged + mixed
         of_tags = Counter[Any]()
@@ -132,6 +133,10 @@ class ByTag:
             too_many[rest[label] > left] += rest[label] - left
         clicks[self.no_tag] = rest
         return total, clicks, too_many[True] or too_many[False]
+
+    async def _collect_each(self, session: AsyncSession, query: Query[S], **options: Any) -> dict[str, S]:
+        """Return the statistics of each tag."""
+        return await session.stats.collect_each(query, tags=self._names, **options).to_dict()
 
     async def without_tag(
         self,
@@ -162,13 +167,13 @@ class ByTag:
         if of_tags is None or self.unnamed or of_tagged.missing or of_mixed.missing:
             return replace(found, reconciles=False)
         # What the tags have of these is known, so they have the rest.
-        (share,) = split(of_tags, of_tagged, {"": of_mixed}).values()
+        (share,) = shares_left(of_tags, of_tagged, {"": of_mixed}).values()
         return found + combined(of_mixed, share.most, sub)
 
     @property
     def links_of(self) -> dict[str, list[ShortUrl]]:
         """The links of each tag by its name, where all are selected."""
-        return _by_tag(self.links.all, self._name_of, self._names)
+        return _group_by_tag(self.links.all, self._name_of, self._names)
 
     def _apart(self) -> tuple[list[str], list[str], list[str]]:
         """Return the slashtags of links with a tag, of those without one, and of both."""
@@ -184,6 +189,8 @@ class ByTagOfLinks(ByTag):
 
     def __init__(self, links: Links, names: Mapping[int, str]) -> None:
         super().__init__(names.values(), links, names)
+        self._has_rest = False
+        #: Slashtags by the names of their tags.
         self._groups: dict[str, list[str]] = {}
         #: Slashtags that links with different tags share.
         self.several = 0
@@ -196,31 +203,21 @@ class ByTagOfLinks(ByTag):
 
     @classmethod
     async def of(
-        cls, session: AsyncSession, keys: Iterable[str | ShortUrl], progress: Progress | None = None
-    ) -> Self:
-        """List all tags and links, as the clicks of a given one are those of all links with its slashtag."""
-        names = await names_of_tags(session)
-        return cls(await Links.sharing(session, keys, progress), names)
-
-    async def count(
-        self,
+        cls,
         session: AsyncSession,
-        query: Query[S],
-        *,
-        by: Callable[[S], Mapping[Any, int]] = lambda stats: {"": stats.total},
-        timezone: str | tzinfo | None = None,
+        keys: Iterable[str | ShortUrl],
         progress: Progress | None = None,
-    ) -> tuple[S, dict[str, dict[Any, int]], int]:
-        """Return the sum, and the clicks of each tag as `ByTag.count`, none too many."""
-        nothing = await session.stats.collect(query, keys=(), timezone=timezone)
-        found: dict[str, S] = {}
+        listed: Links | None = None,
+    ) -> Self:
+        """List all tags, and all links unless they are `listed`; see `Links.sharing`."""
+        names = await names_of_tags(session)
+        return cls(await Links.sharing(session, keys, progress, listed), names)
 
-        async def count(label: str) -> None:
-            keys = self.links.keys_of(self._groups[label])
-            found[label] = await session.stats.collect(query, keys=keys, timezone=timezone)
-            if progress is not None:
-                progress(len(found), len(self._groups))
+    async def _collect_each(self, session: AsyncSession, query: Query[S], **options: Any) -> dict[str, S]:
+        progress = options.pop("progress")
 
-        await WorkerPool(self._groups, count, len(self._groups)).run()
-        names = sorted(found, key=lambda name: (name == self.no_tag, -found[name].total, name))
-        return nothing.merge([nothing, *found.values()]), {name: {**by(found[name])} for name in names}, 0
+        async def sum_of(slashtags: Iterable[str]) -> S:
+            return await session.stats.collect(query, keys=self.links.keys_of(slashtags), **options)
+
+        found = await results_of(sum_of, self._groups.values(), progress)
+        return dict(zip(self._groups, found, strict=True))

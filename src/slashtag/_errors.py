@@ -14,7 +14,7 @@ _REQUEST_IDS = ("X-Request-Id", "Request-Id", "X-Correlation-Id", "X-Amzn-Reques
 class SlashtagError(Exception):
     """Base class of all errors of this library."""
 
-    #: Whether every other request would fail as well.
+    #: Whether every other request would fail as well: SessionClosedError, JournalError, AuthenticationError.
     is_fatal: ClassVar[bool] = False
 
     def __reduce__(self) -> tuple[Any, ...]:

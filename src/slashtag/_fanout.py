@@ -12,6 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
+from ._core.checks import Progress
 from ._errors import SessionClosedError, SlashtagError
 from ._sending.transport import running_loop
 
@@ -87,6 +88,26 @@ class WorkerPool(Generic[W]):
         item = await anext(self._source)
         self._may_ask = True
         return item
+
+
+async def results_of(
+    work: Callable[[T], Awaitable[R]], items: Iterable[T], progress: Progress | None = None
+) -> list[R]:
+    """Return the results of `work(item)` in the order of the items; all are under way at once.
+
+    The first failure cancels the others and is raised as it is; with asyncio.gather these would go on.
+    `progress` is called with (items done, total).
+    """
+    given = list(items)
+    found: dict[int, R] = {}
+
+    async def keep(n: int) -> None:
+        found[n] = await work(given[n])
+        if progress is not None:
+            progress(len(found), len(given))
+
+    await WorkerPool(range(len(given)), keep, len(given)).run()
+    return [found[n] for n in range(len(given))]
 
 
 async def each_of(items: Iterable[T]) -> AsyncGenerator[T]:

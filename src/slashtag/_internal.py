@@ -9,6 +9,7 @@ from ._arrow import Kind as Kind
 from ._arrow import arrow_columns as arrow_columns
 from ._arrow import import_extra as import_extra
 from ._atomic_file import AtomicFile as AtomicFile
+from ._atomic_file import writing_to as writing_to
 from ._core.any_endpoint import METHODS as METHODS
 from ._core.batches import FEW_KEYS as FEW_KEYS
 from ._core.batches import Selector as Selector
@@ -33,6 +34,7 @@ from ._credentials import strip_invisible as strip_invisible
 from ._fanout import Stream as Stream
 from ._fanout import Tasks as Tasks
 from ._fanout import WorkerPool as WorkerPool
+from ._fanout import results_of as results_of
 from ._files import FileLock as FileLock
 from ._files import boot_id as boot_id
 from ._files import check_local_path as check_local_path
@@ -43,6 +45,7 @@ from ._journal.file import remove_journal as remove_journal
 from ._resources.second_answers import ask_until_sure as ask_until_sure
 from ._resources.top import rank as rank
 from ._resources.uncached_statistics import UncachedStatistics as UncachedStatistics
+from ._resources.urls import WantedLinks as WantedLinks
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._saved_logins import VARIABLES as VARIABLES

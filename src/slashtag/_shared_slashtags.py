@@ -116,10 +116,17 @@ class Links:
 
     @classmethod
     async def sharing(
-        cls, session: AsyncSession, keys: Iterable[str | ShortUrl], progress: Progress | None = None
+        cls,
+        session: AsyncSession,
+        keys: Iterable[str | ShortUrl],
+        progress: Progress | None = None,
+        listed: Self | None = None,
     ) -> Self:
-        """Return all links of the account with the slashtags of `keys`, whose clicks are counted together."""
-        links, every = await cls.read(session, keys), await cls.read(session, progress=progress)
+        """Return all links of the account with the slashtags of `keys`, whose clicks are counted together.
+
+        `listed` has all links of the account if they were listed already.
+        """
+        links, every = await cls.read(session, keys), listed or await cls.read(session, progress=progress)
         links.by_slashtag |= {key: every.by_slashtag.get(key, of) for key, of in links.by_slashtag.items()}
         return links
 
@@ -220,7 +227,7 @@ class Links:
             are_all = len(of_shared) == sum(slashtags.values()) and not any(
                 self._tags.get(link.tag_id) == name for link in self.uncountable
             )
-            for key, share in split(of_tag, of_own, of_shared, are_all=are_all).items():
+            for key, share in shares_left(of_tag, of_own, of_shared, are_all=are_all).items():
                 found.setdefault(key, []).append(share)
         return {
             key: _sum_of(shares, alone[key])
@@ -243,7 +250,7 @@ class Links:
         return {label: Bounds(least[label], most[label]) for label in most} if len(most) > 1 else {}
 
 
-def split(
+def shares_left(
     of_tag: RangeStats, of_own: RangeStats, of_shared: Mapping[str, RangeStats], *, are_all: bool = True
 ) -> dict[str, Share]:
     """Return what a tag may have of the clicks of each shared slashtag, by day, by label and in all.

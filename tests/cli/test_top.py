@@ -9,7 +9,7 @@ import pytest
 
 from slashtag.sandbox import Sandbox
 from slashtag.tables import read_table
-from tests.support.sandboxes import refused_tag
+from tests.support.sandboxes import forget, refused_tag
 
 from .conftest import Cli, Serve, objects
 
@@ -227,6 +227,21 @@ def test_only_slashtags_of_rows_are_told_to_have_different_tags(cli: Cli, own: S
     rows = objects(cli("top", "2024-06", "--columns", "tag").out)
     true = {row["slashtag"]: own.truth.range(*SPAN, keys=[row["slashtag"]]).total_clicks for row in rows}
     assert {row["slashtag"]: row["clicks"] for row in rows} == true
+
+
+@pytest.mark.parametrize("links", ["--untagged", "--keys=sale,rest,101", "--keys=https://a.example/rest"])
+@pytest.mark.parametrize("more", ["--columns=destination", "--by=tag"])
+def test_links_that_are_selected_and_told_more_of_are_listed_once(
+    cli: Cli, own: Sandbox, links: str, more: str
+) -> None:
+    tagged_account(own)
+    own.add_click(own.add_url("rest", domain_id=2), "2024-06-05T12:00:00")
+    if "://" in links:
+        links = f"--keys={next(url.short_url for url in own.truth.urls() if url.slashtag == 'rest')}"
+    for command in ("top", "stats") if more == "--by=tag" else ("top",):
+        forget(own)
+        assert objects(cli(command, "2024-06", links, more).out)
+        assert [each.query["page"] for each in own.requests if each.path.endswith("/urls")] == ["1"]
 
 
 @pytest.mark.parametrize("form", ["csv", "xlsx", "jsonl"])

@@ -182,7 +182,7 @@ def try_law(seed: int) -> Tally:
         patched.setattr(_incremental, "MAX_KEYS", BATCH)
         patched.setattr(batches, "MAX_KEYS", BATCH)
         # Of few links, one is more than a tenth.
-        patched.setattr(_source, "SAME", 0.0)
+        patched.setattr(_source, "WHOLE_LISTING", 0.0)
         return Days(seed, box, clock, Path(folder)).example()
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import AsyncSession, DateRange, InvalidRequestError, Year
+from slashtag import AsyncSession, AuthenticationError, DateRange, InvalidRequestError, Year
 from slashtag._core.batches import MAX_KEYS
 from slashtag._resources.top import first_places
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Fault, Sandbox
+from tests.support.sending import connect, turns, until_idle
 
 ACCOUNT = {"urls": 320, "clicks": 4_000}
 
@@ -41,6 +45,42 @@ async def test_no_order_changes_the_first_places(data: st.DataObject, limit: int
         (place.clicks, place.others) == (clicks[place.slashtag], before[place.slashtag]) for place in places
     )
     assert total == sum(clicks.values())
+
+
+@pytest.mark.unmeasured
+@given(st.integers(1, 60), st.booleans())
+async def test_after_a_failure_nothing_else_is_counted(failing: int, is_fixed: bool) -> None:
+    error, calls = InvalidRequestError("the failing one"), Counter[str]()
+
+    async def count(keys: Sequence[str]) -> int:
+        calls["begun"] += 1
+        fails = calls["begun"] == failing
+        for _ in range(calls["begun"] % 7):
+            await asyncio.sleep(0)
+        if fails:
+            raise error
+        calls["done"] += 1
+        return len(keys)
+
+    with pytest.raises(InvalidRequestError) as caught:
+        await first_places(count, count, [*map(str, range(1_000))], 8, by_change=False, is_fixed=is_fixed)
+    assert caught.value is error
+    at_failure = calls.copy()
+    await turns(20)
+    assert calls == at_failure
+
+
+async def test_after_a_refused_request_no_others_are_sent() -> None:
+    fault = Fault(kind="401", path="*/stats*", every=5, times=1)
+    with Sandbox(urls=3_000, clicks=3_000, seed=3, faults=[fault]) as box:
+        async with connect(box, concurrency=3) as session:
+            keys = {url.slashtag for url in box.truth.urls()}
+            with pytest.raises(AuthenticationError):
+                await session.stats.top(DateRange("2024-01-01", "2024-01-31"), keys=keys)
+            sent = len(box.requests)
+            await until_idle(session)
+            # Those that were in flight at the failure.
+            assert len(box.requests) <= sent + 3 < 15
 
 
 @pytest.mark.parametrize("n", [1, 5, 60, 320])
@@ -77,6 +117,9 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(
             await session.stats.top(Year(2024), n, keys=keys)
     with pytest.raises(TypeError):
         await session.stats.top(Year(2024), keys="spring")
+    not_a_query: Any = "2024"
+    with pytest.raises(InvalidRequestError):
+        await session.stats.top(not_a_query, keys=["a"])
     assert await session.stats.top(Year(2024), keys=()) == {}
     assert box.requests == []
 

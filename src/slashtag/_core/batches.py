@@ -22,7 +22,7 @@ ReportBadKey = Callable[[Key, InvalidRequestError], object]
 #: Is called with a slashtag that looks like one in an earlier batch.
 ReportLookAlike = Callable[[str], object]
 #: Names of tags, or their links by name.
-Tags = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
+TagNames = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
 
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
@@ -89,7 +89,7 @@ class Selector(Struct, frozen=True):
 def select(
     keys: Keys | None,
     tag: str | None,
-    tags: Tags | None,
+    tags: TagNames | None,
     batcher: Batcher,
     *,
     in_order: bool = False,
@@ -116,7 +116,7 @@ def select(
     if keys is None or isinstance(keys, AsyncIterable):
         return ()
     keys = tuple(in_fixed_order(keys))
-    if batcher.made is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
+    if batcher.made_by_job is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
         return plain
     return batcher.batches(keys if in_order else look_alikes_together(keys), in_order=in_order)
 
@@ -160,20 +160,20 @@ class Batcher:
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
     be requested are passed to `report_bad_key`, those that look like one in an earlier batch to
-    `report_look_alike`: the service may take both for one. `made` has the batches of a job, which are made
-    again.
+    `report_look_alike`: the service may take both for one. `made_by_job` has the batches of a job, which are
+    made again; None without a journal.
     """
 
     def __init__(
         self,
         max_keys_bytes: int,
         report_bad_key: ReportBadKey,
-        made: MadeBatches | None = None,
+        made_by_job: MadeBatches | None = None,
         report_look_alike: ReportLookAlike | None = None,
     ) -> None:
         self.max_keys_bytes = max_keys_bytes
         self._report_bad_key = report_bad_key
-        self.made = made
+        self.made_by_job = made_by_job
         self._report_look_alike = report_look_alike
         self._seen: set[str] = set()
         #: What slashtags of earlier batches look like.
@@ -194,8 +194,8 @@ class Batcher:
         batch, self._batch, self._size = tuple(self._batch), [], 0
         if not batch:
             return ()
-        if self.made is not None:
-            self.made.add(MadeBatch(batch, is_full))
+        if self.made_by_job is not None:
+            self.made_by_job.add(MadeBatch(batch, is_full))
         return (self._selector(batch),)
 
     def _selector(self, batch: Sequence[Link]) -> Selector:
@@ -209,7 +209,7 @@ class Batcher:
 
     def batches(self, keys: Iterable[Key], *, in_order: bool = False) -> list[Selector]:
         """Return the batches of these slashtags; see `select`."""
-        links, made = self._links(keys), self.made
+        links, made = self._links(keys), self.made_by_job
         found: list[Selector] = []
         if made is not None and not in_order:
             again, links = made.arrange(links)

@@ -105,7 +105,7 @@ class PageCursor(Generic[T]):
         self._reading: Reading[T] = Reading(self._options, self.requested_size)
         self._is_read_again = False
         #: Ids of the items given so far: all that the first reading has seen, and new ones of later readings.
-        self._given = self._reading.seen  # the same set
+        self._given = self._reading.seen  # the same set, so it grows with the first reading
         self._records = 0  # the most of any reading
         self._lacking = inf
         self._in_vain = 0
@@ -124,7 +124,11 @@ class PageCursor(Generic[T]):
 
     @property
     def asks_again(self) -> bool:
-        """Whether the next request asks once more: for a page, for the end, or for what was read before."""
+        """Whether the next request asks once more for what an answer has told.
+
+        That is a page whose first answer is in doubt, the page behind a short one, which has to be empty, or
+        any page of a listing that is read again.
+        """
         reading = self._reading
         return reading.first_answer is not None or reading.confirms_end or self._is_read_again
 
@@ -302,7 +306,7 @@ class Reading(Generic[T]):
         if repeated:
             # Pages requested ahead may miss items.
             self.under_way.clear()
-            self._most_under_way = 0  # 1 once the page is accepted
+            self._most_under_way = 0  # to which `_accept` adds one
         # The repeated items must be the end of the page before, and the ids go on descending.
         is_next = ids[:repeated] == self._last[len(self._last) - repeated :] and repeated < len(ids)
         row = ids if repeated else [*self._last[-1:], *ids]
@@ -321,7 +325,7 @@ class Reading(Generic[T]):
             self.first_answer = "nothing"
             return ()
         if is_first:
-            # A page behind it must confirm that this is not a gap, unless the account is empty.
+            # The page after this empty one must confirm that it is not a gap, unless the account is empty.
             self._end = self.number + 1 if self.records else self.number
         self.number += 1
         return ()

@@ -347,6 +347,8 @@ class Plan(Struct, Generic[R_co], frozen=True):
     that cannot be requested.
     """
 
+    # A member with an underscore is not for users of the library; its own modules use it.
+
     query: Query[R_co]
     _selectors: tuple[Selector, ...]
     _time_slices: tuple[TimeSlice, ...]
@@ -419,7 +421,11 @@ def make_plan(
     now: datetime,
     range_end: RangeEnd,
 ) -> Plan[R_co]:
-    """Resolve a query, split it along time, and combine each time slice with each selector."""
+    """Resolve a query, split it along time, and combine each time slice with each selector.
+
+    Raises InvalidRequestError for what is no query.
+    """
+    check_query(query)
     zone = parse_zone(timezone)
     # Without a zone `localized` refuses local times.
     query = query.resolve(None if timezone is None else zone, now)

@@ -95,6 +95,8 @@ class Queue(Generic[T]):
     def put(self, place: Place, item: T, rejects: int = 0, *, is_refused: bool = False) -> None:
         """Let a call wait that has met `rejects` 429s."""
         place.entry = next(self._entries)
+        # -inf stands before all numbers, which are finite. It is no number of the place: such a call leaves
+        # the heap without `depart`, so that it cannot move the virtual time.
         heap, number = (FIRST, -inf) if is_refused else (place.order, place.number)
         heappush(self._heaps[heap], (number, place.arrival, place.entry, rejects, place, item))
         self._length += 1
@@ -115,7 +117,8 @@ class Queue(Generic[T]):
         `exhausted`: the limit is, and this call finds out whether it is open again.
         """
         first, back = self._heaps
-        # Neither such a call nor a refused one takes a turn of others: the virtual time stays.
+        # Neither such a call nor a refused one takes a turn of others: the virtual time stays, and so does
+        # the number of departures since the last call that met a 429, as it counts turns.
         if exhausted and self._length:
             _, _, _, _, place, item = min(self._waiting(), key=lambda entry: (entry[3], -entry[1]))
         elif first and first[0][0] == -inf:  # a refused call

@@ -152,7 +152,8 @@ def windows(start: Bound, end: Bound, zone: tzinfo, *, within_months: bool = Fal
 def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     """Split a range (both ends included) into parts of one UTC offset each.
 
-    This scans the whole range for transitions: keep the result if it is needed more than once.
+    A date that the zone skips is in no part; in a sum it has zero clicks. This scans the whole range for
+    transitions: keep the result if it is needed more than once.
     """
     found: list[Window] = []
     try:

@@ -38,7 +38,7 @@ async def read_batches(
     For a job they are read first: which batches it makes again depends on all of them.
     """
     try:
-        if batcher.made is not None:
+        if batcher.made_by_job is not None:
             found = [key async for key in keys]
             if not in_order:
                 found = look_alikes_together(found)

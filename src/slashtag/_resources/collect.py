@@ -48,7 +48,7 @@ async def collect(
         state.report_failure(request.call, error, plan._only(request.selector, request.time_slice))
         state.done()
 
-    def split(request: StatsRequest) -> list[_Half]:
+    def in_halves(request: StatsRequest) -> list[_Half]:
         if state.total is not None:
             state.total += 1  # two steps instead of one
         parts = request.selector.halves()
@@ -58,12 +58,12 @@ async def collect(
         """Send halves of a refused batch, then of a half, until one is accepted; return what to send next."""
         refused = [(request, error)]
         while health.is_undecided and is_refusal(refused[-1][1]) and len(refused[-1][0].selector.keys) > 1:
-            sent = [(half.request, await send(half.request)) for half in split(refused.pop()[0])]
+            sent = [(half.request, await send(half.request)) for half in in_halves(refused.pop()[0])]
             refused += [(part, problem) for part, problem in sent if problem is not None]
         parts: list[_Half] = []
         for part, problem in refused:
             if len(part.selector.keys) > 1 and health.has_succeeded and is_refusal(problem):
-                parts += split(part)
+                parts += in_halves(part)
             else:
                 fail(part, problem)
         return parts
@@ -82,16 +82,17 @@ async def collect(
                 async with health.taking_apart:
                     return await take_apart(request, error)
             if health.may_split(error, failures_before):
-                return split(request)
+                return in_halves(request)
         fail(request, error)
         return ()
 
-    source: Source[StatsRequest | _Half] = plan._requests() if requests is None else requests
     if requests is None and len(plan) == 1:
         # Without a worker pool, which costs half as much as the request, but for halves that follow.
         (only,) = plan._requests()
-        source = await work(only)
-    if source:
+        if follow_ups := await work(only):
+            await WorkerPool(follow_ups, work, workers).run()
+    else:
+        source: Source[StatsRequest | _Half] = plan._requests() if requests is None else requests
         await WorkerPool(source, work, workers).run()
     running_sum.add_missing(state.missing)
     return running_sum.result()

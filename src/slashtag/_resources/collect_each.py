@@ -82,9 +82,9 @@ class EachRun(Generic[R]):
         ordered: bool,
         workers: int,
     ) -> None:
-        self._fetcher, self._plan, self._state = fetcher, plan, state
+        self.fetcher, self.plan, self.state = fetcher, plan, state
         now = datetime.now(UTC)
-        self._workers, self._ordered, self._now = workers, ordered, now.timestamp()
+        self.workers, self._ordered, self.now = workers, ordered, now.timestamp()
         has_tags = any(selector.tag is not None for selector in plan._selectors)
         self._infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
         width = len(plan._time_slices)
@@ -104,38 +104,38 @@ class EachRun(Generic[R]):
     def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
         """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
         first = FIRST_GROUP if self._is_growing else self._size
-        batches = each_of(self._plan._selectors) if batches is None else batches
+        batches = each_of(self.plan._selectors) if batches is None else batches
         groups = read_groups(batches, self._size, first)
         return Results(tasks, WorkerPool(groups, self._collect, GROUPS_AT_ONCE), self._results)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
         """Collect and deliver a group."""
         earlier, self._groups = self._delivered, self._groups + 1
-        group = Group(selectors, self._plan, self._state, self._results, earlier if self._ordered else None)
+        group = Group(selectors, self.plan, self.state, self._results, earlier if self._ordered else None)
         self._delivered = group.is_delivered
         # Beside a larger group a small one would take as long as that.
         if self._groups <= SMALL_GROUPS + 1 and self._is_growing:
             await earlier.wait()
         if self._may_infer and not await self._collect_months(group):
-            await self._collect_parts(group, [(each, selectors) for each in self._plan._time_slices])
+            await self._collect_parts(group, [(each, selectors) for each in self.plan._time_slices])
         if not self._may_infer:  # from the beginning, or because of what was found about the service
             await self._collect_alone(group)
         await group.end()
 
     async def _collect_months(self, group: Group[R]) -> bool:
         """Collect a group without months that are empty; return False if all-time statistics do not help."""
-        months, health = self._filter, self._fetcher.health
-        if months is None or health.all_time_is_wrong or not self._may_infer:
+        months, service = self._filter, self.fetcher.service
+        if months is None or service.all_time_is_wrong or not self._may_infer:
             return False
         failed: list[Selector] = []
 
         async def learn(selector: Selector) -> None:
-            if health.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
+            if service.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
                 return
             call = AllTime()._call(selector, months.all_time_slice)
             call = replace(call, freshness=ANOTHER_CONNECTION, repeat="never")
             try:
-                stats = await self._fetcher.fetch(call, is_result=False)
+                stats = await self.fetcher.fetch(call, is_result=False)
             except SlashtagError as error:
                 if error.is_fatal:
                     raise
@@ -143,14 +143,14 @@ class EachRun(Generic[R]):
                 log.info("all-time statistics of %s cannot be used to skip months: %s", selector, error)
                 return
             if not stats.reconciles:  # nor are those of other batches of use then
-                health.all_time_is_wrong.note()
+                service.all_time_is_wrong.note()
                 log.info("all-time statistics of %s do not add up: no months are skipped", selector)
             group.all_time_counts[selector.keys] = stats.clicks_breakdown
 
-        await WorkerPool(group.selectors, learn, self._workers).run()
+        await WorkerPool(group.selectors, learn, self.workers).run()
         # One failure in many is no reason for other windows: a journal has those of an earlier run.
         if len(failed) >= len(group.all_time_counts):
-            health.all_time_is_wrong.note()
+            service.all_time_is_wrong.note()
         parts: list[Part] = []
         for window, time_slice in months.time_slices.items():
             empty = {
@@ -158,16 +158,16 @@ class EachRun(Generic[R]):
             }
             if active := [each for each in group.selectors if each.keys not in empty]:
                 parts.append((time_slice, active))
-        width = len(self._plan._time_slices)
+        width = len(self.plan._time_slices)
         is_less = sum(len(active) for _, active in parts) < len(group.selectors) * width
-        if is_less and not health.all_time_is_wrong:
+        if is_less and not service.all_time_is_wrong:
             try:
                 await self._collect_parts(group, parts)
             except WrongMonthsError:
-                health.all_time_is_wrong.note()
+                service.all_time_is_wrong.note()
                 log.warning("days differ from all-time statistics; every window is requested from now on")
             # A service that does not count what it is asked has wrong all-time statistics, too.
-            if not health.all_time_is_wrong and self._may_infer:
+            if not service.all_time_is_wrong and self._may_infer:
                 return True
         group.all_time_counts.clear()
         return False
@@ -176,20 +176,20 @@ class EachRun(Generic[R]):
         """Search time slices of a group."""
         group.begin(parts)
 
-        async def collect(part: Part) -> None:
+        async def search(part: Part) -> None:
             time_slice, selectors = part
             try:
                 # If the service is found not to count what it is asked, all is asked alone afterwards.
                 if self._may_infer:
-                    await self._search(group, part)
+                    await _SliceSearch(self, group, part).run()
             except NoAnswersError as failed:
                 group.fail(time_slice, selectors, failed.error)
 
-        await WorkerPool(parts, collect, WINDOWS_AT_ONCE).run()
+        await WorkerPool(parts, search, WINDOWS_AT_ONCE).run()
 
     async def _collect_alone(self, group: Group[R]) -> None:
         """Request each slashtag or tag of a group alone; deliver it once its last window is known."""
-        time_slices, windows = self._plan._time_slices, dict.fromkeys(group.names, 0)
+        time_slices, windows = self.plan._time_slices, dict.fromkeys(group.names, 0)
         group.begin([(time_slice, group.selectors) for time_slice in time_slices])
 
         async def deliver(name: str) -> None:
@@ -200,16 +200,16 @@ class EachRun(Generic[R]):
         singles = (one for selector in group.selectors for one in selector.singles())
         items = ((each, one) for one in singles for each in time_slices)
         try:
-            await self._ask_alone(group, items, deliver)
+            await self.ask_alone(group, items, deliver)
         except NoAnswersError as failed:
             group.fail(time_slices[0], group.selectors, failed.error)
 
     @property
     def _may_infer(self) -> bool:
         """Whether to request several slashtags at once."""
-        return self._infers and not self._fetcher.health.is_not_additive
+        return self._infers and not self.fetcher.service.is_not_additive
 
-    async def _ask_alone(
+    async def ask_alone(
         self,
         group: Group[R],
         items: Iterable[tuple[TimeSlice, Selector]],
@@ -222,133 +222,152 @@ class EachRun(Generic[R]):
             if name in group.failed:
                 return
             try:
-                call = self._plan.query._call(selector, time_slice)
-                stats = await self._fetcher.fetch(call, time_slice.window)
+                call = self.plan.query._call(selector, time_slice)
+                stats = await self.fetcher.fetch(call, time_slice.window)
             except SlashtagError as error:
-                if not self._state.health.may_go_on(error):
+                if not self.state.health.may_go_on(error):
                     raise NoAnswersError(error) from None
                 group.fail(time_slice, (selector,), error)
                 return
-            self._state.health.succeeded()
-            self._compare(group, selector, stats, time_slice.window)
+            self.state.health.succeeded()
+            self.compare(group, selector, stats, time_slice.window)
             group.add(name, stats)
             group.advance(time_slice, group.open[time_slice] - 1)
             if deliver is not None:
                 await deliver(name)
 
-        await WorkerPool(items, ask, self._workers).run()
+        await WorkerPool(items, ask, self.workers).run()
 
-    async def _search(self, group: Group[R], part: Part) -> None:
-        """Search the batches of a time slice, and request alone what cannot be inferred."""
-        (time_slice, selectors), query, health = part, self._plan.query, self._fetcher.health
-        window = time_slice.window
-        assert window is not None
-        unusable: list[SlashtagError] = []
-        #: Slashtags of which several together were answered, and those that were answered alone.
-        answered, known_alone = set[str](), set[str]()
-
-        async def ask(question: Question) -> None:
-            selector = group.select(question.keys)
-            call = replace(query._call(selector, time_slice), freshness=question.freshness)
-            try:
-                stats = await self._fetcher.fetch(call, window, is_result=False)
-            except SlashtagError as error:
-                if isinstance(error, UnexpectedResponseError) and not error.repeatable and error.status < 300:
-                    # No retry helps: a cache that cannot be passed has answered, say.
-                    unusable.append(error)
-                    search.is_usable = False
-                    return
-                if not self._state.health.may_split(error, failures_before, always=True):
-                    raise NoAnswersError(error) from None
-                return
-            self._state.health.succeeded()
-            self._compare(group, selector, stats, window)
-            question.answer = counts_of(stats, window)
-            answered.update(question.keys)
-            if is_first:
-                group.advance(time_slice, group.open[time_slice] - FIRST_SHARE * len(question.keys))
-
-        async def note(slashtag: str) -> None:
-            known_alone.add(slashtag)
-
-        async def ask_alone() -> None:
-            alone = group.singles(search.take_unresolved())
-            await self._ask_alone(group, [(time_slice, selector) for selector in alone], note)
-
-        # A whole batch shows whether its all-time statistics are right.
-        few = 0 if group.all_time_counts else FEW_KEYS
-        batches = (look_alikes(each.keys) for each in selectors)
-        search = await self._in_thread(partial(Search, batches, few=few))
-        rounds, is_first, clock = search.rounds(), True, asyncio.get_running_loop().time
-        try:
-            while round_ := await self._in_thread(partial(next, rounds, ())):
-                failures_before, began = self._state.health.failures, clock()
-                if not is_first:
-                    group.advance(time_slice, (1 - FIRST_SHARE) * search.open_keys)
-                # Where no request succeeds a few show whether to send the others, which else count as failed.
-                few = len(round_) if self._state.health.is_answered else FEW_AT_FIRST
-                await WorkerPool(round_[:few], ask, self._workers).run()
-                if any(question.answer is not None for question in round_[:few]):
-                    await WorkerPool(round_[few:], ask, self._workers).run()
-                if is_first and not self._is_over(time_slice):
-                    search.leave(self._busy(window, round_, clock() - began))
-                is_first = False
-                # Before the next round: if nothing is answered, none is sent.
-                await ask_alone()
-        except NoAnswersError as failed:
-            refused = {name for each in selectors for name in each.keys} - answered - known_alone
-            if not (is_refusal(failed.error) and refused and answered):
-                raise
-            # Of a service that answers others only these fail; the others are searched anew.
-            group.fail(time_slice, without(selectors, answered | known_alone), failed.error)
-            await self._search(group, (time_slice, without(selectors, refused | known_alone)))
-            return
-        if unusable:
-            log.warning("slashtags are requested alone: %s", unusable[0])
-        elif not search.is_usable and self._is_over(time_slice):
-            if not health.is_not_additive:
-                health.is_not_additive.note()
-                self._fetcher.metrics.inconsistent += 1
-                log.warning("sums of slashtags do not add up; each is requested alone for some minutes")
-            return
-        await ask_alone()
-        for key, found in search.results.items():
-            group.add(key, stats_of(found, window))
-            await asyncio.sleep(0)
-        group.advance(time_slice, 0)
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def in_thread(self, work: Callable[[], T]) -> T:
         """Do the work of a search in a thread."""
         async with self._deduction:
             return await in_thread(work)
 
-    def _is_over(self, time_slice: TimeSlice) -> bool:
+    def is_over(self, time_slice: TimeSlice) -> bool:
         """Whether a period is over by every clock."""
-        return time_slice.period_end < self._now - SETTLING_SECONDS
+        return time_slice.period_end < self.now - SETTLING_SECONDS
 
-    def _busy(self, window: Window, questions: Sequence[Question], seconds: float) -> list[Cell]:
-        """Return the busiest batches: of the others at most MOST_EXPECTED clicks come during the search.
-
-        `seconds`: how long the first round took. A search repairs what one late click has changed.
-        """
-        zone = window.start.tzinfo or UTC
-        today = midnight(datetime.fromtimestamp(self._now - SETTLING_SECONDS, zone).date(), zone)
-        begin = max(today, window.start)
-        share = DURATION * seconds / max(1.0, self._now - begin.timestamp())
-        expected = {each: share * clicks_since(begin.date(), each.answer or {}) for each in questions}
-        busy, clicks = list[Cell](), 0.0
-        for question in sorted(questions, key=lambda each: expected[each]):
-            clicks += expected[question]
-            busy += question.cells if clicks > MOST_EXPECTED else ()
-        return busy
-
-    def _compare(self, group: Group[R], selector: Selector, stats: Statistics, window: Window | None) -> None:
+    def compare(self, group: Group[R], selector: Selector, stats: Statistics, window: Window | None) -> None:
         """Raise WrongMonthsError if a batch has other clicks than its all-time statistics."""
         expected, months = group.all_time_counts.get(selector.keys), self._filter
         if expected is None or months is None or window is None:
             return
         if months.contradicts(window, stats.total, expected):
             raise WrongMonthsError
+
+
+class _SliceSearch:
+    """Search of batches in one time slice of a group; what cannot be inferred is requested alone."""
+
+    def __init__(self, run: EachRun[Any], group: Group[Any], part: Part) -> None:
+        self._run, self._group, (self._time_slice, self._selectors) = run, group, part
+        assert self._time_slice.window is not None
+        self._window: Window = self._time_slice.window
+        #: What answers show of the service, and of the requests of this run.
+        self._service, self._health = run.fetcher.service, run.state.health
+        self._unusable: SlashtagError | None = None
+        #: Slashtags of which several together were answered, and those that were answered alone.
+        self._answered, self._known_alone = set[str](), set[str]()
+        self._is_first_round = True
+        self._failures_before = 0
+
+    async def run(self) -> None:
+        """Make the rounds of the search, and give the group what they show."""
+        group, run, time_slice = self._group, self._run, self._time_slice
+        # A whole batch shows whether its all-time statistics are right.
+        few = 0 if group.all_time_counts else FEW_KEYS
+        batches = (look_alikes(each.keys) for each in self._selectors)
+        self._search = search = await run.in_thread(partial(Search, batches, few=few))
+        try:
+            await self._make_rounds()
+        except NoAnswersError as failed:
+            known = self._answered | self._known_alone
+            refused = {name for each in self._selectors for name in each.keys} - known
+            if not (is_refusal(failed.error) and refused and self._answered):
+                raise
+            # Of a service that answers others only these fail; the others are searched anew.
+            group.fail(time_slice, without(self._selectors, known), failed.error)
+            left = without(self._selectors, refused | self._known_alone)
+            await _SliceSearch(run, group, (time_slice, left)).run()
+            return
+        if self._unusable is not None:
+            log.warning("slashtags are requested alone: %s", self._unusable)
+        elif not search.is_usable and run.is_over(time_slice):
+            if not self._service.is_not_additive:
+                self._service.is_not_additive.note()
+                run.fetcher.metrics.inconsistent += 1
+                log.warning("sums of slashtags do not add up; each is requested alone for some minutes")
+            return
+        await self._ask_alone()
+        for key, found in search.results.items():
+            group.add(key, stats_of(found, self._window))
+            await asyncio.sleep(0)
+        group.advance(time_slice, 0)
+
+    async def _make_rounds(self) -> None:
+        run, search, clock = self._run, self._search, asyncio.get_running_loop().time
+        rounds = search.rounds()
+        while questions := await run.in_thread(partial(next, rounds, ())):
+            self._failures_before, began = self._health.failures, clock()
+            if not self._is_first_round:
+                self._group.advance(self._time_slice, (1 - FIRST_SHARE) * search.open_keys)
+            # Where no request succeeds a few show whether to send the others, which else count as failed.
+            at_first = len(questions) if self._health.is_answered else FEW_AT_FIRST
+            await WorkerPool(questions[:at_first], self._ask, run.workers).run()
+            if any(question.answer is not None for question in questions[:at_first]):
+                await WorkerPool(questions[at_first:], self._ask, run.workers).run()
+            if self._is_first_round and not run.is_over(self._time_slice):
+                search.mark_unresolved(self._busy(questions, clock() - began))
+            self._is_first_round = False
+            # Before the next round: if nothing is answered, none is sent.
+            await self._ask_alone()
+
+    async def _ask(self, question: Question) -> None:
+        """Request the answer to a question; leave it without one if it fails and the others may go on."""
+        group, run, time_slice = self._group, self._run, self._time_slice
+        selector = group.select(question.keys)
+        call = replace(run.plan.query._call(selector, time_slice), freshness=question.freshness)
+        try:
+            stats = await run.fetcher.fetch(call, self._window, is_result=False)
+        except SlashtagError as error:
+            if isinstance(error, UnexpectedResponseError) and not error.repeatable and error.status < 300:
+                # No retry helps: a cache that cannot be passed has answered, say.
+                self._unusable = self._unusable or error
+                self._search.is_usable = False
+            elif not self._health.may_split(error, self._failures_before, always=True):
+                raise NoAnswersError(error) from None
+            return
+        self._health.succeeded()
+        run.compare(group, selector, stats, self._window)
+        question.answer = counts_of(stats, self._window)
+        self._answered.update(question.keys)
+        if self._is_first_round:
+            group.advance(time_slice, group.open[time_slice] - FIRST_SHARE * len(question.keys))
+
+    async def _ask_alone(self) -> None:
+        """Request alone what the search cannot infer."""
+
+        async def note(slashtag: str) -> None:
+            self._known_alone.add(slashtag)
+
+        alone = self._group.singles(self._search.take_unresolved())
+        await self._run.ask_alone(self._group, [(self._time_slice, selector) for selector in alone], note)
+
+    def _busy(self, questions: Sequence[Question], seconds: float) -> list[Cell]:
+        """Return the busiest batches: of the others at most MOST_EXPECTED clicks come during the search.
+
+        `seconds`: how long the first round took. A search repairs what one late click has changed.
+        """
+        zone, now = self._window.start.tzinfo or UTC, self._run.now
+        today = midnight(datetime.fromtimestamp(now - SETTLING_SECONDS, zone).date(), zone)
+        begin = max(today, self._window.start)
+        share = DURATION * seconds / max(1.0, now - begin.timestamp())
+        expected = {each: share * clicks_since(begin.date(), each.answer or {}) for each in questions}
+        busy, clicks = list[Cell](), 0.0
+        for question in sorted(questions, key=lambda each: expected[each]):
+            clicks += expected[question]
+            busy += question.cells if clicks > MOST_EXPECTED else ()
+        return busy
 
 
 def counts_of(stats: RangeStats, window: Window) -> Answer:

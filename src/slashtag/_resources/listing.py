@@ -111,7 +111,7 @@ class PageStream(Stream[Page[T]]):
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
-        #: Whether it is known if the pages of a journal go with those that the service has now.
+        #: Whether pages of a journal need no check by `_is_continued`, as it was made, or none are replayed.
         self._journal_checked = not listing._freshness.is_replayed
 
     async def _next(self) -> Page[T]:
@@ -121,7 +121,7 @@ class PageStream(Stream[Page[T]]):
                 call = self._call(number)
                 if cursor.asks_again:
                     call = call.again()
-                # At the first page that the journal has.
+                # At the first page that the journal has: may its pages be replayed, or are they out of date?
                 if not self._journal_checked and journal is not None and journal.find(call) is not None:
                     self._journal_checked = True
                     if not await self._is_continued(journal, number):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from .._core.batches import Key, Selector
 from .._core.call import Call
 from .._core.checks import Progress, check_callback
-from .._core.queries import Plan, Query, check_query
+from .._core.queries import Plan
 from .._errors import InvalidRequestError, SlashtagError
 from .._sending.health import RunHealth
 from .._summed_statistics import Statistics
@@ -51,13 +51,12 @@ class RunState:
     Its `health` says what follows from a failure: parts instead, the next, or the end.
     """
 
-    def __init__(self, query: Query[Any], progress: Progress | None, on_error: OnError | None) -> None:
+    def __init__(self, progress: Progress | None, on_error: OnError | None) -> None:
         #: The number of steps, None while it is unknown.
         self.total: int | None = None
         #: Requests whose answers are missing in the result.
         self.missing = 0
         self._done = 0
-        check_query(query)
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
@@ -71,7 +70,11 @@ class RunState:
             self._progress(self._done, self.total)
 
     def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:
-        """Report a failure, with the plan of what is missing; raise it if the others must not continue."""
+        """Report a failure, with the plan of what is missing.
+
+        Without `on_error` it is raised, and so is an error that every other request would have as well
+        (`SlashtagError.is_fatal`).
+        """
         self.health.failed_for_good(error)
         if self._on_error is None or error.is_fatal:
             raise error

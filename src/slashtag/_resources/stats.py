@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeVar, overload
 from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
-from .._core.batches import Batcher, Key, Keys, Selector, Tags, in_fixed_order, select
+from .._core.batches import Batcher, Key, Keys, Selector, TagNames, in_fixed_order, select
 from .._core.checks import Progress, check_int
-from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, make_plan
+from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, check_query, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
@@ -64,7 +64,7 @@ class Stats:
         *,
         keys: Iterable[Key] | None = None,
         tag: str | None = None,
-        tags: Tags | None = None,
+        tags: TagNames | None = None,
         timezone: Zone = None,
     ) -> Plan[R]:
         """Return the requests of a query without sending them, as a plan that can be pickled and split.
@@ -76,7 +76,7 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        state = RunState(query, None, None)  # counts slashtags that cannot be requested
+        state = RunState(None, None)  # counts slashtags that cannot be requested
         selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
         return replace(plan, missing=state.missing)
@@ -93,7 +93,7 @@ class Stats:
     async def _run(
         self, fetcher: StatsFetcher, plan: Plan[R], progress: Progress | None, on_error: OnError[R] | None
     ) -> R:
-        state = RunState(plan.query, progress, on_error)
+        state = RunState(progress, on_error)
         state.total, state.missing = len(plan), plan.missing
         return await collect(fetcher, plan, state, self._workers)
 
@@ -160,7 +160,7 @@ class Stats:
         if not plans:
             return partial if isinstance(partial, ClicksTable) else dict(partial)
         plan = joined(plans, known)
-        state = RunState(plan.query, progress, on_error)
+        state = RunState(progress, on_error)
         state.total = sum(len(selector.names) for selector in plan._selectors)
         each = self._run_each(plan, state)
         if not isinstance(partial, ClicksTable):
@@ -183,7 +183,7 @@ class Stats:
         running_sum = RunningSum(type(partial))
         running_sum.add(partial)
         running_sum.add_missing(-len(plans))
-        state = RunState(plans[0].query, progress, None)
+        state = RunState(progress, None)
         state.total = len(plans)
         fetcher = self._fetcher()
 
@@ -226,7 +226,7 @@ class Stats:
         *,
         keys: Keys | None = None,
         tag: str | None = None,
-        tags: Tags | None = None,
+        tags: TagNames | None = None,
         timezone: Zone = None,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
@@ -242,7 +242,7 @@ class Stats:
         (for a slashtag that is read asynchronously when it is read), and errors of requests with a note
         naming the batch and window. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(progress, on_error)
         batcher = self._batcher(state, is_sum=True)
         selectors = select(keys, tag, tags, batcher)
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
@@ -259,7 +259,7 @@ class Stats:
         *,
         keys: Keys | None = None,
         tag: str | None = None,
-        tags: Tags | None = None,
+        tags: TagNames | None = None,
         timezone: Zone = None,
         ordered: bool | Literal["hits"] = False,
         inferred: bool = True,
@@ -288,7 +288,7 @@ class Stats:
         those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
         while iterating. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(progress, on_error)
         return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits)
 
     async def table(
@@ -297,7 +297,7 @@ class Stats:
         *,
         keys: Keys | None = None,
         tag: str | None = None,
-        tags: Tags | None = None,
+        tags: TagNames | None = None,
         dimensions: bool = False,
         timezone: Zone = None,
         inferred: bool = True,
@@ -313,7 +313,7 @@ class Stats:
         without `dimensions`. It is requested as by `collect_each`, whose other options and errors it has.
         With `on_error` the table lacks what failed, and is not `complete`.
         """
-        state = RunState(query, progress, on_error)
+        state = RunState(progress, on_error)
         table, dates = empty_table(query, "tag" if keys is None else "slashtag", dimensions=dimensions)
         each = self._each(state, query, keys, tag, tags, timezone, False, inferred, earlier_hits)
         async with each as results:
@@ -328,7 +328,7 @@ class Stats:
         query: Query[R],
         keys: Keys | None,
         tag: str | None,
-        tags: Tags | None,
+        tags: TagNames | None,
         timezone: Zone,
         ordered: bool | Literal["hits"],
         inferred: bool,
@@ -360,12 +360,16 @@ class Stats:
         raises. See docs/service.md, Statistics: common selector.
         """
         check_int("n", n, 1)
+        check_query(query)
         stats = copy(self)
         stats._sender = self._sender.of_operation()
         return (await rank(stats, query, n, keys=keys, timezone=timezone)).stats
 
     def _fetcher(self) -> StatsFetcher:
-        """Return what requests the statistics of one operation."""
+        """Return what requests the statistics of one operation, whose calls take turns with those of others.
+
+        `Sender.of_operation` makes the `Flow` of these calls; see `_core/queue.py`.
+        """
         return StatsFetcher(self._sender.of_operation())
 
     def _batcher(self, state: RunState, *, by_activity: bool = False, is_sum: bool = False) -> Batcher:
@@ -374,9 +378,9 @@ class Stats:
         Of a sum it is said which slashtags it may have twice.
         """
         journal = self._sender.journal
-        made = None if journal is None else journal.made_batches(by_activity=by_activity)
+        by_job = None if journal is None else journal.made_batches(by_activity=by_activity)
         report = state.report_look_alike if is_sum else None
-        return Batcher(self._max_keys_bytes, state.report_bad_key, made, report)
+        return Batcher(self._max_keys_bytes, state.report_bad_key, by_job, report)
 
 
 def empty_table(query: Query[Any], name: str, *, dimensions: bool) -> tuple[ClicksTable, dict[date, int]]:

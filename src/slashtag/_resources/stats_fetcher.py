@@ -29,7 +29,8 @@ class StatsFetcher:
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        self.metrics, self.health = sender.metrics, sender.health
+        #: What is known of the service; of the requests of one run that is `RunState.health`.
+        self.metrics, self.service = sender.metrics, sender.health
 
     async def fetch(self, call: Call[Any], window: Window | None = None, *, is_result: bool = True) -> Any:
         """Return the statistics of an answer; an error gets a note that names the batch and window.
@@ -37,14 +38,14 @@ class StatsFetcher:
         `_core/contradictions.py` says what contradicts itself. If the second answer does too, it is counted
         and logged, provided that it `is_result`: that it goes into what the caller of the library gets.
         """
-        health = self.health
+        service = self.service
         try:
             stats, problem = (await self._request(call)).to_statistics(window)
-            if problem is not None and not health.contradictions_stay:
+            if problem is not None and not service.contradictions_stay:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
                 answer = await self._request(call.again())
                 stats, problem = answer.to_statistics(window)
-                health.second_request(in_vain=problem is not None)
+                service.second_request(in_vain=problem is not None)
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
@@ -59,7 +60,8 @@ class StatsFetcher:
         stated, sampled = call.path, SAMPLE_PATHS.get(call.path)
         if sampled is None:
             return await self._confirm_404(call)
-        has_stated, uses_sample = self.health.has_stated_path[stated], self.health.uses_sample_path[stated]
+        service = self.service
+        has_stated, uses_sample = service.has_stated_path[stated], service.uses_sample_path[stated]
         if uses_sample:
             return await self._confirm_404(replace(call, path=sampled))
         try:

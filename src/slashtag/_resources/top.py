@@ -7,7 +7,6 @@ Where many places are asked for, a table of all links takes fewer requests.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime
@@ -19,6 +18,7 @@ from .._core.batches import Key, Keys, check_iterable, check_slashtag, halves, i
 from .._core.queries import DateRange, Query, Year
 from .._core.windows import Zone, parse_zone
 from .._errors import InvalidRequestError
+from .._fanout import results_of
 from .._summed_statistics import Statistics
 
 R = TypeVar("R", bound=Statistics)
@@ -47,7 +47,7 @@ class Counting(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class TopLink(NamedTuple):
     """One of the first links: its clicks in the span it is ranked by, and in the other one."""
 
     slashtag: str
@@ -62,7 +62,7 @@ class Ranking(NamedTuple, Generic[R]):
     """
 
     total: int
-    places: list[Place]
+    places: list[TopLink]
     stats: dict[str, R]
     idle: int | None = None
 
@@ -130,7 +130,7 @@ async def rank(
             await count_each(each)
         total, places = await places_of()
     if by == "decline":
-        total, places = await count(query, slashtags), [Place(key, b, a) for key, a, b in places]
+        total, places = await count(query, slashtags), [TopLink(key, b, a) for key, a, b in places]
     idle = len(slashtags) - len(places) if by == "clicks" and len(places) < n else None
     if query in tables:
         idle = sum(not stats.total for stats in tables[query].values())
@@ -167,7 +167,7 @@ async def first_places(
     *,
     by_change: bool,
     is_fixed: bool = False,
-) -> tuple[int, list[Place]]:
+) -> tuple[int, list[TopLink]]:
     """Return the clicks of all links and at most `limit` with most clicks, or with most more than others.
 
     `count` counts the clicks of some slashtags in one span, `count_others` those in another one. The order of
@@ -178,16 +178,16 @@ async def first_places(
     """
     parts = [tuple(part) for part in in_batches(keys)]
     # The highest rank that one of a group can have: their clicks together, but of a single link its rank.
-    bounds = dict(zip(parts, await asyncio.gather(*map(count, parts)), strict=True))
-    total, places = sum(bounds.values()), dict[tuple[str, ...], Place]()
+    bounds = dict(zip(parts, await results_of(count, parts), strict=True))
+    total, places = sum(bounds.values()), dict[tuple[str, ...], TopLink]()
     checked = nlargest(CHECKED, bounds, key=bounds.__getitem__)
 
     async def refined(group: tuple[str, ...]) -> dict[tuple[str, ...], int]:
         """Return the bounds of the two halves of a group, or the rank of a single link."""
         if len(group) == 1:
             # Counted anew, as new clicks may have come between two requests.
-            clicks, others = await asyncio.gather(count(group), count_others(group))
-            places[group] = Place(group[0], clicks, others)
+            clicks, others = await results_of(lambda of: of(group), (count, count_others))
+            places[group] = TopLink(group[0], clicks, others)
             return {group: clicks - others if by_change else clicks}
         first, second = map(tuple, halves(group))
         clicks, left = await count(first), bounds[group]
@@ -201,6 +201,6 @@ async def first_places(
         unsettled = [group for group in best if group not in places]
         if not unsettled:
             return total, [places[group] for group in best]
-        for group, finer in zip(unsettled, await asyncio.gather(*map(refined, unsettled)), strict=True):
+        for group, finer in zip(unsettled, await results_of(refined, unsettled), strict=True):
             del bounds[group]
             bounds |= finer

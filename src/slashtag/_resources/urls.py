@@ -177,15 +177,9 @@ class Urls(Resource[ShortUrl]):
         listing raises. See docs/service.md, List short URLs.
         """
         check_iterable("keys", keys)
-        found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
-        keys_of: dict[str, set[str]] = {}
-        for key in found:
-            # Short URLs are compared without their scheme, which is often omitted.
-            for name in filter(None, (key, _address(key))):
-                keys_of.setdefault(name, set()).add(key)
-        missing = len(found)
-        if not keys_of:
-            return found
+        wanted = WantedLinks(keys)
+        if not any(wanted.found):
+            return wanted.found
         journal = self._sender.journal
         if journal is not None:
             # Pages of an earlier run would say which slashtags the links had then.
@@ -194,13 +188,10 @@ class Urls(Resource[ShortUrl]):
             async for link in links:
                 if seen is not None and link.slashtag:
                     seen.add(link.slashtag)
-                for name in (link.slashtag or "", _address(link.short_url or "")):
-                    for key in keys_of.pop(name, ()):
-                        missing -= found[key] is None
-                        found[key] = found[key] or link
-                if not missing and journal is None:
+                wanted.take(link)
+                if not wanted.missing and journal is None:
                     break
-        return found
+        return wanted.found
 
     async def update(
         self,
@@ -348,6 +339,26 @@ async def _outcome(
         if not (error.is_fatal or isinstance(error, RequestFailedError)):
             raise
         return Outcome(change, "failed", error=error)
+
+
+class WantedLinks:
+    """The first link for each of some slashtags or short URLs, found while links are listed."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
+        self.missing = len(self.found)
+        self._keys_of: dict[str, set[str]] = {}
+        for key in self.found:
+            # Short URLs are compared without their scheme, which is often omitted.
+            for name in filter(None, (key, _address(key))):
+                self._keys_of.setdefault(name, set()).add(key)
+
+    def take(self, link: ShortUrl) -> None:
+        """Take a link for the keys that name it."""
+        for name in (link.slashtag or "", _address(link.short_url or "")):
+            for key in self._keys_of.pop(name, ()):
+                self.missing -= self.found[key] is None
+                self.found[key] = self.found[key] or link
 
 
 def _address(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -163,22 +163,29 @@ class Sender:
                 self.admission.cancelled(ticket)
                 raise
             else:
-                served, made = answered_at(headers), answered_at(headers, time())
-                if served is not None:
-                    metrics._note_clock(served, time())
-                self.health.answered()
-                self.admission.accepted(ticket, loop.time())
-                # Last: the service has answered, though not as it is now.
-                now = time()
-                check_age(call, headers, made, now - (loop.time() - began), now, scrubber)
-                if self.journal is not None:
-                    self.journal.keep(call, data, body, made, served)
-                if log.isEnabledFor(logging.DEBUG):
-                    seconds, size = loop.time() - began, len(body)
-                    fields = _fields(call, status=status, bytes=size, duration=seconds)
-                    text = "%s %s%s: %d, %d bytes, %.3f s"
-                    log.debug(text, *_named(call), status, size, seconds, extra=fields)
+                seconds = loop.time() - began
+                self.admission.accepted(ticket, began + seconds)
+                self._answered(call, status, headers, body, data, seconds)
                 return data
+
+    def _answered(
+        self, call: Call[T], status: int, headers: Mapping[str, str], body: bytes, data: T, seconds: float
+    ) -> None:
+        """Note an answer and keep it in the journal; raises UnexpectedResponseError if it is too old."""
+        now = time()
+        asked_at = now - seconds
+        served, made = answered_at(headers), answered_at(headers, now)
+        if served is not None:
+            self.metrics._note_clock(served, now)
+        self.health.answered()
+        # After these: the service has answered, though not as it is now.
+        check_age(call, headers, made, asked_at, now, self.transport.scrubber)
+        if self.journal is not None:
+            self.journal.keep(call, data, body, made, served)
+        if log.isEnabledFor(logging.DEBUG):
+            fields = _fields(call, status=status, bytes=len(body), duration=seconds)
+            text = "%s %s%s: %d, %d bytes, %.3f s"
+            log.debug(text, *_named(call), status, len(body), seconds, extra=fields)
 
     def _failed(
         self,

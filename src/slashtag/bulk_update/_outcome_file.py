@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import AsyncSession, ExportError
-from .._internal import FileLock, boot_id, in_thread, sync_folder
+from .._internal import FileLock, boot_id, in_thread, sync_folder, writing_to
 
 Status = Literal["announced", "sent", "done", "failed", "unknown"]
 #: Statuses of a change that may have been done; an "announced" one is listed only if it may have been sent.
@@ -200,15 +200,14 @@ class OutcomeFile:
     @contextmanager
     def _final_errors(self) -> Generator[None, None, None]:
         """Raise errors of the system as ExportError, and the same again for what is written later."""
-        try:
-            if self._failure is not None:
-                raise self._failure
-            yield
-        except OSError as error:
-            self._failure = error
-            raise ExportError(f"{self._path} cannot be written: {error.strerror}") from None
-        except ValueError:
-            raise ExportError(f"{str(self._path)!r} cannot be the name of a file") from None
+        with writing_to(self._path):
+            try:
+                if self._failure is not None:
+                    raise self._failure
+                yield
+            except OSError as error:
+                self._failure = error
+                raise
 
     async def announce(self, entry: RowOutcome) -> None:
         """Record that a change is about to be sent; return once that survives a crash of the machine.

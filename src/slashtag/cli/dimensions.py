@@ -24,7 +24,7 @@ from .. import (
     Year,
 )
 from .._by_tag import ByTag
-from .._internal import WorkerPool, days, did_you_mean, many
+from .._internal import days, did_you_mean, many, results_of
 from ..tables import Column, Row, Table
 from .comparison import Clicks, Comparison, Counted, dates_of, sections_of
 from .other_words import meant_by
@@ -153,16 +153,13 @@ async def count_spans(
         queries = {label: CountryGeo(query.iso_code, *dates_of(each)) for label, each in spans.items()}
     requests = sum([len(session.stats.plan(each, **of)) for each in queries.values()])
     run.say(f"each of {many(len(spans), unit)} is requested by itself: {many(requests, 'request')}")
-    found: dict[str, Statistics] = {}
 
-    async def count(label: str) -> None:
-        found[label] = await session.stats.collect(queries[label], **of)
-        progress(len(found), len(spans))
+    async def count(query: Query[Statistics]) -> Statistics:
+        return await session.stats.collect(query, **of)
 
-    await WorkerPool(queries, count, len(queries)).run()
-    in_order = [found[label] for label in queries]
-    each = dict(zip(queries, map(Counted, in_order), strict=True))
-    total = in_order[0].merge(in_order)
+    found = await results_of(count, queries.values(), progress)
+    each = dict(zip(queries, map(Counted, found), strict=True))
+    total = found[0].merge(found)
     return CountedEach(Counted(total, {label: stats.total for label, (stats, _) in each.items()}), each)
 
 

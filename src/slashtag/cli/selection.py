@@ -1,6 +1,6 @@
 """The options that say which days and links a command is about."""
 
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -23,7 +23,7 @@ from .. import (
     parse_zone,
 )
 from .._by_tag import ByTag, ByTagOfLinks
-from .._internal import PREVIOUS, check_slashtag, did_you_mean, find_zone, many
+from .._internal import PREVIOUS, WantedLinks, check_slashtag, did_you_mean, find_zone, many
 from .._shared_slashtags import Links
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table
@@ -145,16 +145,20 @@ class GivenKey(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """Links, or slashtags that were not looked up, or tags; where both are None, all links of the account."""
+    """Links, or slashtags that were not looked up, or tags; where both are None, all links of the account.
+
+    `listed` has all links of the account, if they were listed.
+    """
 
     keys: list[str | ShortUrl] | None = None
     tags: list[str] | None = None
+    listed: Links | None = None
 
 
 async def read_by_tag(run: Run, session: AsyncSession, selected: Selected, progress: Progress) -> ByTag:
     """List all tags and links, or some; print how many tags are left out, and slashtags that several have."""
     if selected.keys is not None:
-        of_links = await ByTagOfLinks.of(session, selected.keys, progress)
+        of_links = await ByTagOfLinks.of(session, selected.keys, progress, selected.listed)
         if of_links.several:
             told = "which are counted together: their row names all these tags"
             run.say(f"{many(of_links.several, 'slashtag')} of links with different tags, {told}")
@@ -244,26 +248,43 @@ class SelectionOptions:
             return f"the {len(self.given):,} links are counted together; `slashtag top` counts each"
         return ""
 
-    async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
-        """Return the links that the options select; what no link has is left out."""
+    async def resolve(
+        self, run: Run, session: AsyncSession, progress: Progress, *, lists_all: bool = False
+    ) -> Selected:
+        """Return the links that the options select; what no link has is left out.
+
+        With `lists_all`, which is for who needs them too, given slashtags are looked up among all links.
+        """
         if self.tag or self.all_links:
             return Selected(tags=self.tag or None)
         if self.untagged:
-            return Selected(await _untagged(run, session, progress))
-        keys, found, seen = self.slashtags, None, set[str]()
+            listed = await Links.read(session, progress=progress)
+            return Selected(_untagged(run, listed), listed=listed)
+        keys, looked_up, seen = self.slashtags, None, set[str]()
+        has_urls = any("://" in key for key in keys)
 
-        def find(session: AsyncSession) -> Coroutine[Any, Any, dict[str, ShortUrl | None]]:
-            return session.urls.find(keys, progress=progress, seen=seen)
+        async def find(session: AsyncSession) -> tuple[dict[str, ShortUrl | None], Links | None]:
+            if not (lists_all or has_urls):
+                return await session.urls.find(keys, progress=progress, seen=seen), None
+            listed, wanted = await Links.read(session, progress=progress), WantedLinks(keys)
+            seen.update(listed.by_slashtag)
+            for link in listed.all:
+                wanted.take(link)
+            return wanted.found, listed
 
-        if any("://" in key for key in keys):
-            found = await find(session)
+        if has_urls:
+            looked_up = await find(session)
         elif not self.no_check:
             # However many they are: a page of the listing has 500 links, a request for clicks 100 slashtags.
-            found = await session._optional("the check of slashtags", find)
-        if found is None:
+            looked_up = await session._optional("the check of slashtags", find)
+        if looked_up is None:
             return Selected([*keys])
+        found, all_links = looked_up
         unknown = [key for key, link in found.items() if link is None]
-        links = await _by_id(session, unknown, progress)
+        if all_links is None:
+            links = await _by_id(session, unknown, progress)
+        else:
+            links = {str(link.id): link for link in all_links.all}
         for key in unknown:
             if (link := links.get(key)) is not None:
                 question = f"; it is the id of the link with the slashtag {link.slashtag!r}: give that"
@@ -274,9 +295,9 @@ class SelectionOptions:
             raise typer.Exit(SOME_FAILED)
         _warn_of_moved(run, self.given, found)
         by_url = [link for key, link in found.items() if link is not None and "://" in key]
-        if by_url:
-            _warn_of_shared(run, by_url, await Links.read(session, progress=progress))
-        return Selected([link for link in found.values() if link is not None])
+        if all_links is not None:
+            _warn_of_shared(run, by_url, all_links)
+        return Selected([link for link in found.values() if link is not None], listed=all_links)
 
     def _given(self) -> list[GivenKey]:
         """Return what is given; raises InvalidRequestError for what statistics cannot name."""
@@ -301,9 +322,8 @@ class SelectionOptions:
         return found
 
 
-async def _untagged(run: Run, session: AsyncSession, progress: Progress) -> list[str | ShortUrl]:
+def _untagged(run: Run, links: Links) -> list[str | ShortUrl]:
     """Return the links without a tag; raises InvalidRequestError where there are none."""
-    links = await Links.read(session, progress=progress)
     chosen = [link for of in links.by_slashtag.values() for link in of if link.tag_id is None]
     for link in links.uncountable:
         if link.tag_id is None:

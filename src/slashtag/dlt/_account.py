@@ -12,7 +12,7 @@ log = logging.getLogger("slashtag")
 
 #: Version of what is kept in dlt's state.
 FORMAT = 1
-#: Share of a listing, or of the links of an account, that is there again if it is the same one.
+#: Share of the links of the last load that an account has, if it is taken for the same one.
 SAME = 0.9
 
 

@@ -127,7 +127,7 @@ def audit(
             series=record.series,
             loaded=record.through,
         )
-        run = _Run(subject, by_day, monitor)
+        run = _AuditRun(subject, by_day, monitor)
 
         def check(session: AsyncSession) -> None:
             if record.base_url != session.base_url:
@@ -190,7 +190,7 @@ def audit_file(
     monitor = monitor or Monitor()
     login = {"base_url": base_url, "apikey": apikey, "apisecret": apisecret}
     with _session(login, session_options, monitor, lambda _: None) as call:
-        return call(_Run(subject, by_day, monitor).run)
+        return call(_AuditRun(subject, by_day, monitor).run)
 
 
 def _state_of(pipeline: dlt.Pipeline) -> tuple[dict[str, Any], TableRecord]:
@@ -229,7 +229,7 @@ def _session(
         yield call
 
 
-class _Run:
+class _AuditRun:
     """One audit, and the comparison after a repair."""
 
     def __init__(self, subject: _Subject, by_day: bool, monitor: Monitor) -> None:

@@ -28,7 +28,7 @@ from .._internal import ask_until_sure, remove_journal
 from .._shared_slashtags import Links
 from ..export import TAGS, URLS, tag_row, url_row
 from ..tables import Column, Table, arrow_table
-from ._account import SAME, bind, confirm_account
+from ._account import bind, confirm_account
 from ._incremental import ClicksLoad
 from ._late import find_late
 from ._listings import with_latest
@@ -62,6 +62,9 @@ LOADS = Table(
         Column("tables"),
     )
 )
+#: Share of the records of the last load that a listing has, or else it is read again; docstrings and the help
+#: of --allow-shrink say that it lacks more than a tenth.
+WHOLE_LISTING = 0.9
 #: Names of missing links that a row of `loads` has, at most.
 MOST_NAMES = 100
 
@@ -325,10 +328,10 @@ class LoadSession:
         before = self._state.setdefault("listed", {})
         last = before.get(name, 0)
         answers = await ask_until_sure(
-            name, read, lambda found: len(found) < last * SAME and f"{len(found):,}, before {last:,}"
+            name, read, lambda found: len(found) < last * WHOLE_LISTING and f"{len(found):,}, before {last:,}"
         )
         listed = max(answers, key=len)
-        if len(listed) < last * SAME and not self._allow_shrink:
+        if len(listed) < last * WHOLE_LISTING and not self._allow_shrink:
             raise ShrunkListingError(
                 f"{len(listed):,} {name} are listed, twice, and the last load had {last:,}: "
                 "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"

@@ -39,7 +39,8 @@ from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
 from ._hours import hourly_clicks as hourly_clicks
 
-#: Names of `slashtag.tables` can be imported from here too, where they were before.
+# The names that are not here are those of `slashtag.tables`, their home. Until version 1.0 they can be
+# imported from here too, as programs do that were written before there was that package.
 __all__ = [
     "LINK_COLUMNS",
     "NAMED_URLS",

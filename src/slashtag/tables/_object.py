@@ -8,6 +8,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from .. import ExportError
+from .._internal import writing_to
 
 
 @contextmanager
@@ -50,10 +51,8 @@ class ObjectFile(AbstractContextManager["ObjectFile"]):
 
     def write(self, data: bytes, /) -> int:
         """Write bytes; without effect once discarded."""
-        try:
+        with writing_to(self._file.name):
             return len(data) if self.closed else self._file.write(data)
-        except OSError as error:
-            raise ExportError(f"{self._file.name} cannot be written: {error.strerror}") from None
 
     def flush(self) -> None:
         """Do nothing, as `commit` flushes."""

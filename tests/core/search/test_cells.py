@@ -57,7 +57,7 @@ def test_halves_have_each_unit_once_and_add_up() -> None:
     assert first.root is second.root is cell
     question = Question([first])
     question.answer = {TOTAL: 1, DESKTOP: 1, US: 1}
-    assert bounds.accepts(question.state)
+    assert bounds.accepts(question.equate_in)
     assert second.is_exact(bounds)
     assert second.total(bounds.low) == 2
     assert bounds.low[second.numbers[MOBILE]] == 2
@@ -68,9 +68,9 @@ def test_an_answer_from_before_a_change_holds_up_to_the_change() -> None:
     cell.know(bounds)
     question = Question([cell])
     question.answer = {TOTAL: 2, MOBILE: 1, DESKTOP: 1, US: 2}
-    assert not bounds.accepts(question.state)
+    assert not bounds.accepts(question.equate_in)
     question.changes.append(difference(ANSWER, question.answer))
-    assert bounds.accepts(question.state)
+    assert bounds.accepts(question.equate_in)
 
 
 def test_a_question_has_room_for_a_hundred_keys_of_like_batches_none_twice() -> None:

@@ -14,7 +14,8 @@ from .bounds import Bounds
 #: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
 WIDTH = 12
 
-#: Keys that the service may take for one, as they differ in case only, say: they are not told apart.
+#: A key, or several that the service may take for one, as they differ in case only, say: what is halved and
+#: told apart are units, and what a request names and is limited to are keys.
 Unit = tuple[str, ...]
 #: A dimension and a label of it.
 Label = tuple[str, object]
@@ -112,7 +113,11 @@ class Cell:
 
 
 class Question:
-    """What some cells have together; set `answer`, None if there is none."""
+    """What some cells have together; set `answer`, None if there is none.
+
+    Their batches were answered with the same dimensions, or without clicks: each dimension of an answer has
+    to add up to its total (`is_sound`), and does not where some of the cells lack it.
+    """
 
     def __init__(self, cells: Iterable[Cell], freshness: Freshness = PAST_CACHES) -> None:
         self.cells = list(cells)
@@ -157,7 +162,7 @@ class Question:
         parts = (likely, others) if others else halves(likely)
         return [Question(part, ANOTHER_CONNECTION) for part in parts if part]
 
-    def state(self, bounds: Bounds) -> None:
+    def equate_in(self, bounds: Bounds) -> None:
         """State that the counts of the cells add up to the answer, or to part of what has changed since."""
         answer = self.answer or {}
         counted: dict[Label, list[int]] = {label: [] for label in answer}

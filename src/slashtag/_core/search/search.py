@@ -75,8 +75,8 @@ class Search:
         self._empty: list[Cell] = []
         #: Questions whose answers are equations of the bounds.
         self._facts: list[Question] = []
-        #: Roots whose halves are asked alone next, and those whose results are not checked yet.
-        self._doubted: list[Cell] = []
+        #: Roots each of whose halves is asked alone next, and those whose results are not checked yet.
+        self._in_halves: list[Cell] = []
         self._unchecked: dict[Cell, None] = {}
         seen: set[str] = set()
         for units in batches:
@@ -90,24 +90,24 @@ class Search:
     def rounds(self) -> Rounds:
         """Yield the questions of each round, to be answered before the next."""
         yield from self._ask_roots()
-        self._leave_dense()
+        self._mark_dense()
         while self.is_usable and self._questions_left >= 0:
-            self._split()
+            self._halve_cells()
             questions = self._pack() or self._check()
             if not questions:
                 self._take_results()
                 return
             yield from self._ask(questions)
             yield from self._learn(questions)
-        self.leave(list(self._roots))
+        self.mark_unresolved(list(self._roots))
 
     def take_unresolved(self) -> list[str]:
         """Return those keys that must be asked alone and were not yet returned."""
         keys, self.unresolved = self.unresolved, []
         return keys
 
-    def leave(self, roots: Iterable[Cell]) -> None:
-        """Have the keys of batches asked alone."""
+    def mark_unresolved(self, roots: Iterable[Cell]) -> None:
+        """End the search of batches: their keys must be asked alone."""
         for root in roots:
             del self._roots[root]
             self.unresolved += root.keys
@@ -129,7 +129,7 @@ class Search:
         root = Cell(units)
         self._roots[root] = None
         if len(units) <= self._few:
-            self.leave([root])
+            self.mark_unresolved([root])
 
     def _ask_roots(self) -> Rounds:
         """Ask whole batches, and halves of those that are not answered: a key may be refused."""
@@ -141,26 +141,26 @@ class Search:
                     root.know(self._bounds)
                     self._open.append(root)
                 elif question.answer is not None:
-                    self.leave([root])
+                    self.mark_unresolved([root])
                 else:
                     del self._roots[root]
                     for half in halves(root.units):
                         self._add_root(half)
 
-    def _leave_dense(self) -> None:
+    def _mark_dense(self) -> None:
         """Have batches with so many clicks that no request tells them apart asked unit by unit."""
         totals = {root: root.total(self._bounds.low) for root in self._roots}
         dense = min(DENSE, DENSE_SHARE * sum(len(root.keys) for root, total in totals.items() if total))
-        self.leave([root for root, total in totals.items() if total >= max(1, dense * len(root.units))])
+        self.mark_unresolved([root for root in totals if totals[root] >= max(1, dense * len(root.units))])
         # The halves of one, each alone, do not add up to it if the service does not count all it is asked.
         clicked = [root for root in self._roots if totals[root]]
-        self._doubted = sorted(clicked, key=lambda root: (-len(root.keys), -totals[root]))[:1]
+        self._in_halves = sorted(clicked, key=lambda root: (-len(root.keys), -totals[root]))[:1]
 
     # What answers say.
 
     def _accepts(self, question: Question) -> bool:
         """State that the counts of some cells add up to the answer; return False if they cannot."""
-        if not is_sound(question.answer, question.dimensions) or not self._bounds.accepts(question.state):
+        if not is_sound(question.answer, question.dimensions) or not self._bounds.accepts(question.equate_in):
             return False
         self._facts.append(question)
         for cell in question.cells:
@@ -194,7 +194,7 @@ class Search:
         change. Or else one of its earlier answers was wrong: it begins anew.
         """
         wrong = {question.cells[0].root: question.answer for question in found}
-        self.leave([root for root, answer in wrong.items() if answer is None])
+        self.mark_unresolved([root for root, answer in wrong.items() if answer is None])
         alone = [root for root in wrong if root in self._roots]
         beside = [
             cell.root
@@ -218,14 +218,14 @@ class Search:
                     for fact in (*self._facts, *found):
                         if any(cell.root is root for cell in fact.cells):
                             fact.changes.append(change)
-        self.leave([root for root in self._roots if root.changes > MOST_CHANGES])
+        self.mark_unresolved([root for root in self._roots if root.changes > MOST_CHANGES])
         for root in alone if not has_changed else ():
             self.is_usable &= not root.is_restarted
             del self._roots[root]
             restarted = Cell(root.units)
             restarted.is_restarted = restarted.take(root.answer)
             self._roots[restarted] = None
-            self._doubted.append(restarted)
+            self._in_halves.append(restarted)
 
     def _rebuild(self) -> None:
         """Derive anew what is known from the answers for batches and the other answers."""
@@ -256,7 +256,7 @@ class Search:
 
     # What to ask.
 
-    def _split(self) -> None:
+    def _halve_cells(self) -> None:
         """Halve each cell that surely has counts, even before all of them are known."""
         cells: list[Cell] = []
         for cell in self._open:
@@ -280,12 +280,12 @@ class Search:
         before, so there are never more of them. Cells that were asked and are still open ride along: with
         others in the new question, both answers together may leave one value.
         """
-        doubted, self._doubted = self._doubted, []
-        asked = [Question([half]) for root in doubted if root in self._roots for half in root.halves]
+        in_halves, self._in_halves = self._in_halves, []
+        asked = [Question([half]) for root in in_halves if root in self._roots for half in root.halves]
         fresh: list[Cell] = []
         repeats: list[Cell] = []
         for cell in sorted(self._open, key=lambda cell: -len(cell.keys)):
-            if cell.is_first and cell.root not in doubted and not cell.is_exact(self._bounds):
+            if cell.is_first and cell.root not in in_halves and not cell.is_exact(self._bounds):
                 (repeats if cell.questions else fresh).append(cell)
         packed: list[Question] = []
         self._place(fresh, packed, MOST_CONFUSION)
@@ -327,7 +327,7 @@ class Search:
                 if question.has_room(cell):
                     question.add(cell, {})
                 elif len(cell.keys) > question.room and len(cell.units) > 1:
-                    cell.halve(self._bounds)
+                    cell.halve(self._bounds)  # without counts it states no equation, which may contradict
                     cells += cell.halves
                 else:
                     left.append(cell)

@@ -222,7 +222,7 @@ async def _answer(
             spans_of(resolved.so_far, unit)
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
-            selected = await selection.resolve(run, session, progress)
+            selected = await selection.resolve(run, session, progress, lists_all=is_by_tag)
             of: dict[str, Any] = {"keys": selected.keys, "tags": selected.tags}
             by_tag, links = None, Links()
             if is_by_tag:

@@ -1,10 +1,11 @@
 """`slashtag top`: the links, or tags, with most clicks, and how these changed."""
 
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, Self
 
 from typer import Option
 
-from ... import AsyncSession, DateRange, InvalidRequestError, Progress
+from ... import AsyncSession, DateRange, InvalidRequestError, Progress, Query
 from ..._by_tag import ByTag
 from ..._internal import many, rank
 from ..._shared_slashtags import Bounds, Links
@@ -86,8 +87,7 @@ async def top(
     with_columns(TOP, names)  # refuses other columns
     if no_clicks and by != "clicks":
         raise InvalidRequestError(f"--no-clicks is of links without clicks, and goes without --by {by}")
-    if limit is None and not no_clicks:
-        limit = LIMIT
+    limit = limit if no_clicks else limit or LIMIT
     if of_tags and names:
         raise InvalidRequestError("--columns goes with links, not with tags")
     resolved = period.resolve(timezone, compare, default="30d")
@@ -96,7 +96,7 @@ async def top(
     async with run.session() as session:
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
-            selected = await selection.resolve(run, session, progress)
+            selected = await selection.resolve(run, session, progress, lists_all=of_tags or bool(names))
             spans = resolved.so_far, resolved.before
             if of_tags:
                 by_tag = await read_by_tag(run, session, selected, progress)
@@ -108,17 +108,12 @@ async def top(
             else:
                 links = await Links.read(session, selected.keys, selected.tags, progress)
                 progress = start_bar("counting", "requests")
-                rank_by = "decline" if no_clicks else rank_by
-                total, found, idle = await _count_links(
-                    session,
-                    links,
-                    selected.tags,
-                    spans,
-                    timezone,
-                    None if no_clicks else limit,
-                    rank_by,
-                    progress,
-                )
+                count = _LinkCount(session, links, selected.tags, spans, timezone, progress)
+                if no_clicks:
+                    rank_by = "decline"
+                    total, found = await count.without_clicks()
+                else:
+                    total, found, idle = await count.with_most(limit or LIMIT, rank_by)
         ranked = sorted(
             (each for each in found if no_clicks or each.may_be_ranked(rank_by)),
             key=lambda each: each.rank(rank_by),
@@ -128,7 +123,8 @@ async def top(
         # Of the rows only, as it says which of them have several tags.
         of_shown = {} if of_tags else {each.name: links.by_slashtag[each.name] for each in shown}
         if names and selected.keys is not None:  # a given link shares its clicks with others of its slashtag
-            of_shown = (await Links.sharing(session, [*of_shown], progress)).by_slashtag
+            sharing = await Links.sharing(session, [*of_shown], progress, selected.listed)
+            of_shown = sharing.by_slashtag
         more = await LinkColumns.read(session, names, of_shown)
     if no_clicks and len(shown) < len(ranked):
         run.say(f"{many(len(ranked) - len(shown), 'more link')} without clicks: --limit shows more")
@@ -191,53 +187,64 @@ async def _count_tags(
     return stats.total, of_now, of_before
 
 
-async def _count_links(
-    session: AsyncSession,
-    links: Links,
-    tags: list[str] | None,
-    spans: Spans,
-    timezone: str | None,
-    limit: int | None,
-    by: Any,
-    progress: Progress,
-) -> tuple[int, list["Ranked"], int | None]:
-    """Return the clicks of all links, those of the first, and how many links have none, None if unknown.
+class _LinkCount(NamedTuple):
+    """How links are counted in two spans; those of `tags` by what may be theirs of shared slashtags."""
 
-    Among the first are slashtags that others have too. Without a limit, the links without clicks instead.
-    """
+    session: AsyncSession
+    links: Links
+    tags: list[str] | None
+    spans: Spans
+    timezone: str | None
+    progress: Progress
 
-    def step(*_: object) -> None:
-        progress(session.metrics.requests, None)
+    async def with_most(self, limit: int, by: Any) -> tuple[int, list["Ranked"], int | None]:
+        """Return the clicks of all links, the first ones, and how many links have none, None if unknown.
 
-    query, before = [query_of(session, span, timezone) for span in spans]
-    keys = links.keys_of(links.own)
-    if limit is None:
-        each = session.stats.collect_each(query, keys=keys, timezone=timezone, progress=step)
-        clicks = {key: stats.total for key, stats in (await each.to_dict()).items()}
-        none = links.keys_of(key for key in links.own if not clicks[key])
-        each = session.stats.collect_each(before, keys=none, timezone=timezone, progress=step)
-        found = [Ranked.known(key, 0, stats.total) for key, stats in (await each.to_dict()).items()]
-        total = sum(clicks.values())
-        idle: int | None = len(found)
-    else:
+        Among the first are slashtags that others have too.
+        """
+        (query, before), stats = self._queries, self.session.stats
+        keys = self.links.keys_of(self.links.own)
         ranking = await rank(
-            session.stats, query, limit, keys=keys, before=before, by=by, timezone=timezone, step=step
+            stats, query, limit, keys=keys, before=before, by=by, timezone=self.timezone, step=self._step
         )
-        total, idle = ranking.total, ranking.idle
-        found = [Ranked.known(*place) for place in ranking.places]
-    if links.foreign:
-        shares, earlier = [
-            await links.shares(session, span, timezone=timezone, progress=step) for span in spans
+        total, shared = await self._with_shared(ranking.total)
+        found = [*(Ranked.known(*place) for place in ranking.places), *shared]
+        idle = None if ranking.idle is None else ranking.idle + sum(not each.clicks.most for each in shared)
+        return total, found, idle
+
+    async def without_clicks(self) -> tuple[int, list["Ranked"]]:
+        """Return the clicks of all links, and the links that have, or may have, none."""
+        query, before = self._queries
+        clicks = await self._count_each(query, self.links.own)
+        earlier = await self._count_each(before, [key for key in self.links.own if not clicks[key]])
+        total, shared = await self._with_shared(sum(clicks.values()))
+        found = [Ranked.known(key, 0, count) for key, count in earlier.items()]
+        return total, [*found, *(each for each in shared if not each.clicks.least)]
+
+    async def _with_shared(self, total: int) -> tuple[int, list["Ranked"]]:
+        """Return the clicks of all links, and the slashtags that other links have too."""
+        if not self.links.foreign:
+            return total, []
+        now, before = [
+            await self.links.shares(self.session, span, timezone=self.timezone, progress=self._step)
+            for span in self.spans
         ]
-        shared = [
-            Ranked(key, share.total, earlier[key].total, is_shared=True) for key, share in shares.items()
-        ]
-        of_tags = await session.stats.collect(query, tags=tags, timezone=timezone)
+        shared = [Ranked(key, share.total, before[key].total, is_shared=True) for key, share in now.items()]
+        of_tags = await self.session.stats.collect(self._queries[0], tags=self.tags, timezone=self.timezone)
         # Less only if the service contradicts itself, which is counted.
-        total = max(of_tags.total, total + sum(each.clicks.least for each in shared))
-        found += [each for each in shared if limit is not None or not each.clicks.least]
-        idle = None if idle is None else idle + sum(not each.clicks.most for each in shared)
-    return total, found, idle
+        return max(of_tags.total, total + sum(each.clicks.least for each in shared)), shared
+
+    async def _count_each(self, query: Query[Any], slashtags: Iterable[str]) -> dict[str, int]:
+        keys, collect_each = self.links.keys_of(slashtags), self.session.stats.collect_each
+        each = collect_each(query, keys=keys, timezone=self.timezone, progress=self._step)
+        return {key: stats.total async for key, stats in each}
+
+    @property
+    def _queries(self) -> list[Query[Any]]:
+        return [query_of(self.session, span, self.timezone) for span in self.spans]
+
+    def _step(self, *_: object) -> None:
+        self.progress(self.session.metrics.requests, None)
 
 
 class Ranked(NamedTuple):
