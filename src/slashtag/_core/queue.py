@@ -19,7 +19,7 @@ them. With one half, which is a weight of two, an operation gets one turn for tw
 call of an operation counts like that too, so that operations of one call, if they are refused for a reason of
 their own, wait for no later single calls: the sooner they are known, the less they slow others.
 
-Why TURNS: three accepted requests offset one 429 in the throttle's sum of 429s, so that calls which return
+Why TURNS: four accepted requests offset one 429 in the throttle's sum of 429s, so that calls which return
 and are refused again do not fill it. Why the newest while the limit is exhausted: it is the least like the
 calls that met 429s, so that calls which are refused for a reason of their own do not hide that it is open.
 """
@@ -35,7 +35,7 @@ __all__ = ["Flow", "Place", "Queue"]
 T = TypeVar("T")
 
 ALONE = 1 / 2  # of a turn that a single call takes, or the first one of an operation
-TURNS = 3  # departures of others between two calls that met a 429
+TURNS = 4  # departures of others between two calls that met a 429
 FIRST, BACK = 0, 1  # the orders: of calls that met no 429, and of those that did
 
 

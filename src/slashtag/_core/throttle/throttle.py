@@ -9,7 +9,7 @@ quota    in flight < cap, and budget     beyond the budget: probing         prob
 paced    when due, by the curve          cut, if the curve causes them      probing    -
 
 A 429 delays only its own call. A cluster says that the limit is exhausted: each 429 adds one to a sum, a call
-once, and each accepted request sent after the first of them takes off a third: up to one 429 in four is no
+once, and each accepted request sent after the first of them takes off a quarter: up to one 429 in five is no
 cluster.
 Then single probes find when the limit is open. What was accepted from one opening to the next, by the time
 between, is the rate, of a bucket and of a window of any width. An accepted probe picks the first that fits:
@@ -32,7 +32,7 @@ one will do.
 
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
 rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
-experiments: 429s below them occur anyway, up to one in four; only if there are more above, beyond chance, the
+experiments: 429s below them occur anyway, up to one in five; only if there are more above, beyond chance, the
 higher rate or number in flight causes them. The next rate is then between what was accepted and the pace at
 that time, nearer to the first.
 
@@ -54,7 +54,7 @@ OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 START = 10  # requests in flight at the start: few are lost where the limit is low
 GROWTH = 1 / 8  # of a place in flight for each accepted request: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: fewer may be chance
-STRAYS = 1 / 4  # of the requests, at most, are answered 429 at any pace: more are a limit
+STRAYS = 1 / 5  # of the requests, at most, are answered 429 at any pace: twice the tenth that no job may mind
 LEAK = STRAYS / (1 - STRAYS)  # of a 429 that an accepted request offsets: up to STRAYS are no cluster
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
