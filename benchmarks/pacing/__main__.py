@@ -140,7 +140,8 @@ def main() -> int:
     if options.constants:
         return moved(chosen, options.size, options.only)
     results: list[dict[str, Any]] = []
-    for case in cases():
+    # Each class is printed once, when its last server is measured.
+    for case in sorted(cases(), key=lambda case: case.row):
         if options.only not in f"{case.row}: {case.label}":
             continue
         if not options.json and (not results or results[-1]["row"] != case.row):

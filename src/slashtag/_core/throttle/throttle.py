@@ -6,7 +6,8 @@ open     in flight < cap: 10 at first    probing, if calls are few          prob
                                          above: cap - 1                                level + (n / 8) ** 2
 probing  one probe, after a pause        of the probe: the next later       -          see below
 quota    in flight < cap, and budget     beyond the budget: probing         probing    cap + 1/8
-paced    when due, by the curve          cut, if the curve causes them      probing    -
+paced    when due, by the curve          cut, if the curve causes them (*)  probing    -
+(*) A rate that is given is not cut.
 
 A 429 delays only its own call. A cluster says that the limit is exhausted: each 429 adds one to a sum, a call
 once, and each accepted request sent after the first of them takes off a quarter: up to one 429 in five is no
@@ -27,7 +28,7 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
 Idle is time in which the lack of calls was the limit, not the service: a request might depart, but no call
 waited, in the queue or by itself after a 429. A measurement that was idle for more than half counts for
 nothing, nor does a brief one of few requests; in idle time the curve stands still, and an open session begins
-as at the start. Calls are few if half of the places are free: they meet too few 429s together for a cluster;
+as at the start. Calls are few if half of the cap is free: they meet too few 429s together for a cluster;
 one will do.
 
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
@@ -41,8 +42,8 @@ that is longer; while the limit is exhausted, with the others. A probe's Retry-A
 as long as the limit has been exhausted already: the wait at most doubles, one wrong answer costs little, a
 real pause is kept.
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
-others. It waits by itself, twice as long each time, up to a minute, counts in no sum, takes no place of
-others, and after the first time no turn.
+others. It waits by itself, twice as long each time, up to a minute, counts in no sum, takes nothing of the
+cap, and after the first time no departure of the curve.
 """
 
 from collections.abc import Callable
@@ -52,7 +53,7 @@ from math import exp, inf, sqrt
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
 START = 10  # requests in flight at the start: few are lost where the limit is low
-GROWTH = 1 / 8  # of a place in flight for each accepted request: as many more are lost when the limit is met
+GROWTH = 1 / 8  # of a request in flight for each accepted one: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: fewer may be chance
 STRAYS = 1 / 5  # of the requests, at most, are answered 429 at any pace: twice the tenth that no job may mind
 LEAK = STRAYS / (1 - STRAYS)  # of a 429 that an accepted request offsets: up to STRAYS are no cluster
@@ -91,7 +92,7 @@ class Throttle:
     ) -> None:
         self._concurrency, self._given, self._notify = concurrency, rate, notify
         self.state = OPEN if rate is None else PACED
-        self.in_flight = self._beside = 0  # all requests; those of refused calls, which take no place
+        self.in_flight = self._apart = 0  # all requests; those of refused calls, not of the cap
         self.paused_until = 0.0
         self._sum = self._sum_from = 0.0  # 429s that nothing has offset yet; departure of the first of them
         self._passed = -inf  # departure of the last request that was accepted
@@ -106,7 +107,8 @@ class Throttle:
         self._rate = rate or inf  # of the curve; inf: none yet
         self._since = 0.0  # start of the curve, of the level or of probing
         self._due = 0.0  # when the next request may depart by the curve; else since when one might
-        self._counts = [[0, 0], [0, 0]]  # below and above the curve's rate, or the level: accepted, 429s
+        # Below and above the curve's rate, or the level (all is above 0): accepted, 429s.
+        self._counts = [[0, 0], [0, 0]]
 
     @property
     def exhausted(self) -> bool:
@@ -121,13 +123,14 @@ class Throttle:
     def resume(self, rate: float) -> None:
         """Begin at a rate that was learnt before, unless one is given or known."""
         if self._rate == inf:
+            # The curve begins at the first departure: all time up to that is idle.
             self.state, self._rate = PACED, rate
 
     def ready_at(self, now: float) -> float:
         """Return when the next request may be sent: up to now at once, inf not before an answer arrives."""
         if now < self.paused_until:
             return self.paused_until
-        if self._probe or self.in_flight >= self._concurrency or self.in_flight - self._beside >= self._cap:
+        if self._probe or self.in_flight >= self._concurrency or self.in_flight - self._apart >= self._cap:
             return inf
         return self._due if self.state == PACED and self._due - now > SLACK else now
 
@@ -151,9 +154,9 @@ class Throttle:
             self._since = min(self._since + idle, now)
             self._due += late + 1 / self._pace(now)  # late departures are not made up for
         self.in_flight += 1
-        self._beside += ticket.refusals > 0
+        self._apart += ticket.refusals > 0
         if self.state != PACED:
-            self._due = now if self.in_flight - self._beside < self._cap else inf
+            self._due = now if self.in_flight - self._apart < self._cap else inf
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
@@ -182,7 +185,7 @@ class Throttle:
                 # A probe that was refused while alone shows no limit of requests in flight.
                 self._level = self._level if self.in_flight else min(self._level, 0)
                 self._pause(self._next_probe(now, retry_after))
-            return self.paused_until + FLOOR
+            return self.paused_until + FLOOR  # with the others, after the next probe
         is_refused = ticket.rejects > 1 and before < self._passed
         ticket.refusals = ticket.refusals + 1 if is_refused else 0
         doubled = WAIT * min(2**ticket.refusals, LONGEST / WAIT)
@@ -211,7 +214,7 @@ class Throttle:
     def _give_back(self, ticket: Ticket, now: float) -> None:
         """Take note that a request is in flight no longer."""
         self.in_flight -= 1
-        self._beside -= ticket.refusals > 0
+        self._apart -= ticket.refusals > 0
         if self.state != PACED:
             self._due = min(self._due, now)
         if ticket is self._probe:
