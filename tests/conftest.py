@@ -102,7 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
     with coverage_paused() if item.get_closest_marker("unmeasured") else nullcontext():
         return (yield)
 

@@ -174,6 +174,7 @@ def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:
     assert all(name in drawn for name in names)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("zone", [None, "+05:30", "-08:00", ZoneInfo("America/New_York")])
 def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: Any) -> None:
     options = ["--timezone", str(zone)] if zone else []
@@ -257,6 +258,7 @@ def test_what_is_not_exact_is_told(
     assert (len(ran.err.splitlines()), ran.code) == (told, code)
 
 
+@pytest.mark.unmeasured
 def test_two_listings_are_compared(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
     old, new = tmp_path / "old.csv", tmp_path / "new.xlsx"
     cli("urls", "list", "-o", str(old))
