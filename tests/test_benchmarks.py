@@ -14,6 +14,8 @@ from benchmarks.pacing import __main__ as pacing
 
 from slashtag._core.throttle import throttle
 
+pytestmark = pytest.mark.unmeasured
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MEMBERS = {"what", "figure", "unit", "goal", "note", "met"}
 

@@ -216,6 +216,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bytes]:
     return lambda: b"".join(frames)
 
 
+@pytest.mark.unmeasured
 def test_credentials_are_neither_sent_nor_logged(
     client: Any, box: Sandbox, sent: Callable[[], bytes], split_into: SplitInto
 ) -> None:

@@ -18,6 +18,8 @@ import pytest
 from slashtag.sandbox import Sandbox
 from tests.asgi import get
 
+pytestmark = pytest.mark.unmeasured
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTS = {
     "list_links": r"300 links\nmost clicked: https://\S+ with \d+ clicks\n",
@@ -49,7 +51,6 @@ def test_an_example_runs_as_it_is(name: str) -> None:
     assert "Traceback" not in ran.stderr
 
 
-@pytest.mark.unmeasured
 async def test_the_cells_of_the_notebook_run() -> None:
     cells = json.loads((EXAMPLES / "clicks.ipynb").read_text("utf-8"))["cells"]
     names: dict[str, Any] = {}

@@ -27,6 +27,8 @@ from slashtag import cli, pytest_plugin
 from slashtag.cli.app import make_app
 from slashtag.sandbox import Sandbox
 
+pytestmark = pytest.mark.unmeasured
+
 ROOT = Path(__file__).parent.parent
 APP: Any = typer.main.get_command(make_app())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -97,7 +99,6 @@ def test_a_script_runs(box: Sandbox, page: str, script: str) -> None:
         assert ran.stdout.startswith(f"{total} clicks of 32 links; from Germany: ")
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("page", [page for page, found in FRAGMENTS.items() if found])
 def test_the_code_of_a_page_runs_within_a_session(
     box: Sandbox, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,7 +156,6 @@ def test_links_and_tags_of_the_commands_are_those_of_the_sandbox() -> None:
     assert {value for option, value in after if option == "--tag"} <= tags
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("line", sorted(set(COMMANDS)))
 def test_a_command_is_real(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -196,7 +196,6 @@ def test_every_command_is_documented() -> None:
         assert any(part == name or part.startswith(f"{name} ") for part in documented), name
 
 
-@pytest.mark.unmeasured
 def test_the_transcript_is_what_the_demo_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,8 @@ from .support import wire as wires
 from .support.sending import PAGE, ROWS, connect
 from .support.wire import Answer, Request, Wire, envelope, ok
 
+pytestmark = pytest.mark.unmeasured
+
 APIKEY = "Kx7/\"Qm&2<vT+9>pZ\\4w%20e'5"
 APISECRET = "Sd8/\"Rn&3<uY+7\\'q%2"
 PASSWORD = "Pü9/\"Wß&6<jH+2 >lC🦄\\3r%20'y"
@@ -194,7 +196,6 @@ def post(session: AsyncSession) -> Any:
     return session.tags.create("spring")
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind", ECHOES)
 async def test_no_failure_shows_a_secret(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)

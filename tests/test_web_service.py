@@ -66,6 +66,7 @@ def test_the_guide_shows_the_example() -> None:
     assert [part for part in parts if part not in example] == []
 
 
+@pytest.mark.unmeasured
 async def test_pages_show_what_the_account_has(app: Any, box: Sandbox) -> None:
     status, links = await get(app, "/links?limit=7")
     assert (status, len(links)) == (200, 7)
@@ -97,6 +98,7 @@ async def test_changes_are_made_and_told(app: Any, box: Sandbox) -> None:
     assert (status, numbers) == (200, app.state.session.metrics.to_dict())
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("fault", "status"),
     [

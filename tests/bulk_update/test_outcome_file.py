@@ -97,6 +97,7 @@ async def test_a_change_that_was_not_sent_as_it_was_cancelled_is_as_before(
             assert [entry.status for entry in file.last.values()] == ([before, before] if before else [])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("boot", ["the same", "another", None])
 @pytest.mark.parametrize("before", [None, "unknown", "done"])
 async def test_a_change_that_was_announced_is_unknown_only_after_a_restart_of_the_machine(

@@ -76,6 +76,7 @@ SAME = {
 same = pytest.mark.parametrize(("first", "then"), SAME.values(), ids=SAME)
 
 
+@pytest.mark.unmeasured
 @same
 @pytest.mark.parametrize("status", ["done", "unknown"])
 async def test_the_same_change_is_made_once_whatever_the_columns_of_its_row(
@@ -109,6 +110,7 @@ async def test_a_change_that_was_done_stays_done_without_its_untouched_column(
     assert await run(session, path, "slashtag,destination\na1,https://new.example/\n") == [(2, "done")]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "then",
     [
@@ -235,6 +237,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("text", "is_doubtful"), DOUBTFUL.items())
 async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
     box: Sandbox, session: AsyncSession, tmp_path: Path, text: str, is_doubtful: bool
@@ -267,6 +270,7 @@ async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
 LISTED = "id,slashtag,destination,redirect_code,updated_at\n"
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("then", ["https://third.example/,302", "https://new.example/,307"])
 @pytest.mark.parametrize("elsewhere", [None, {"destination": "https://x.example/"}, {"redirect_code": 308}])
 async def test_a_link_that_is_as_this_file_left_it_was_changed_by_nobody_else(

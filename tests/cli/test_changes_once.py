@@ -66,6 +66,7 @@ def test_what_was_not_done_stays_unknown_until_it_is_to_be_repeated(
     assert all(changed(own, str(row["slashtag"])) for row in ROWS[28:32])
 
 
+@pytest.mark.unmeasured
 def test_killed_halfway_no_row_is_carried_out_twice(cli: Cli, own: Sandbox, write: Write) -> None:
     own.latency = 0.02
     own.faults = [LOST]
@@ -99,6 +100,7 @@ def test_killed_halfway_no_row_is_carried_out_twice(cli: Cli, own: Sandbox, writ
     }
 
 
+@pytest.mark.unmeasured
 def test_wrong_credentials_change_nothing_and_a_rerun_makes_every_change(
     cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,9 +76,14 @@ def test_an_option_given_twice_is_refused_but_those_of_lists_and_flags_are_not(
 
 
 @pytest.mark.parametrize(
-    "words", [("june", "2024"), ("june 2024",), ("Jun", "2024"), ("2024-06-01", "to", "2024-06-30")]
+    ("words", "compare"),
+    [
+        (("june", "2024"), ("last year",)),
+        (("june 2024",), ("june", "2023")),
+        (("Jun", "2024"), ("last", "year")),
+        (("2024-06-01", "to", "2024-06-30"), ("2023-06",)),
+    ],
 )
-@pytest.mark.parametrize("compare", [("last", "year"), ("last year",), ("june", "2023"), ("2023-06",)])
 def test_a_span_is_said_in_words_wherever_one_stands(
     cli: Cli, box: Sandbox, words: tuple[str, ...], compare: tuple[str, ...]
 ) -> None:
@@ -169,6 +174,7 @@ def test_tags_list_prints_every_tag(cli: Cli, box: Sandbox) -> None:
     assert all(name in drawn for name in names)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("zone", [None, "+05:30", "-08:00", ZoneInfo("America/New_York")])
 def test_stats_range_counts_what_is_true(cli: Cli, box: Sandbox, zone: Any) -> None:
     options = ["--timezone", str(zone)] if zone else []
@@ -252,6 +258,7 @@ def test_what_is_not_exact_is_told(
     assert (len(ran.err.splitlines()), ran.code) == (told, code)
 
 
+@pytest.mark.unmeasured
 def test_two_listings_are_compared(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
     old, new = tmp_path / "old.csv", tmp_path / "new.xlsx"
     cli("urls", "list", "-o", str(old))

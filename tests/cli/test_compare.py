@@ -43,6 +43,7 @@ def together(now: dict[str, int], before: dict[str, int]) -> dict[str, tuple[int
 # -- tags
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("query", ["range 2024", "year 2024", "alltime", "country US 2024"])
 def test_the_rows_of_all_tags_and_of_none_add_up_to_the_account(cli: Cli, box: Sandbox, query: str) -> None:
     ran = cli("stats", *query.split(), "--by", "tag")
@@ -112,6 +113,7 @@ def test_chosen_tags_have_no_row_of_the_rest(cli: Cli, box: Sandbox) -> None:
     assert cli("top", "2024", "--by", "tag", "--tag", "nobody has it").code == 2
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("too_many", [0, 2, -2])
 async def test_rows_that_overlap_or_lack_clicks_are_noticed(
     own: Sandbox, monkeypatch: pytest.MonkeyPatch, too_many: int
@@ -146,6 +148,7 @@ def test_a_service_that_counts_a_part_of_a_batch_is_told(cli: Cli, serve: Serve,
 # -- what days are compared with
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("span", "compare", "first", "last", "apart"),
     [
@@ -172,6 +175,7 @@ def test_days_are_compared_with_the_same_weekdays(
     assert all(text in ran.err for text in (*told, f": {before.total_clicks} click", "(Europe/Berlin)"))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("by", ["country", "referrer", "week", "month", "weekday", None])
 def test_every_dimension_is_compared(cli: Cli, box: Sandbox, by: str | None) -> None:
     spans = [("2024-04-01", "2024-06-30"), ("2024-01-01", "2024-03-31")]
@@ -346,6 +350,7 @@ def test_the_busiest_weekdays_and_hours_are_named(cli: Cli) -> None:
     assert "busiest" not in cli("stats", "range", *span, "--by", "country").err
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("arguments", [(), ("--by", "country", "--compare", "previous"), ("--by", "tag")])
 def test_workbooks_of_statistics_name_what_they_hold_and_their_span(
     cli: Cli, tmp_path: Path, arguments: tuple[str, ...]

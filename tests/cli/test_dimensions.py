@@ -65,6 +65,7 @@ def true_cells(box: Sandbox, by: str, zone: str, span: tuple[str, str] = SPAN) -
     return {cell: n for cell, n in cells.items() if n}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("zone", ["+00:00", ZONE])
 @pytest.mark.parametrize("by", ["day", "week", "month", "device", "country"])
 @pytest.mark.parametrize("compared", [False, True])
@@ -89,6 +90,7 @@ def test_each_tag_and_none_is_counted_by_another_dimension(
         assert {(r["tag"], r[by]): r["clicks_before"] for r in rows if r["clicks_before"]} == before
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("by", ["device,tag", "week,tag", "month,country"])
 @pytest.mark.parametrize("tags", [(), ("--tag", "spring", "--tag", "autumn")])
 def test_shares_are_of_the_clicks_of_the_tag_or_month(
@@ -158,6 +160,7 @@ def test_links_that_are_counted_together_are_told(cli: Cli, campaigns: Sandbox) 
         assert says is None or says in ran.lines[-1]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "given", [("--by", "tag,week"), ("--by", "week", "--by", "tag"), ("--by", "tag+week")]
 )
@@ -231,6 +234,7 @@ def test_given_links_by_tag_are_compared_with_those_before(
     }
 
 
+@pytest.mark.unmeasured
 def test_a_calendar_year_is_counted_by_tag_and_month(cli: Cli, campaigns: Sandbox) -> None:
     whole = true_cells(campaigns, "month", "+00:00", ("2024-01-01", "2024-12-31"))
     for query in (("year", "2024"), ("range", "2024"), ("alltime",)):
@@ -261,6 +265,7 @@ def test_a_country_and_a_dimension_are_counted_by_time(
     }
 
 
+@pytest.mark.unmeasured
 def test_the_first_and_last_week_that_are_not_whole_are_noted(cli: Cli, campaigns: Sandbox) -> None:
     whole = ("2024-05-20", "2024-06-09")
     for command in (("--by", "week"), ("--by", "week,tag"), ("--by", "week,device")):

@@ -68,6 +68,7 @@ def test_credentials_that_are_missing_or_wrong_say_what_to_do(
     assert "slashtag sandbox" in ran.error
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("given", "meant"),
     [

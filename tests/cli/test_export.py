@@ -39,6 +39,7 @@ def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox) -> None:
     assert f"{len(expected)} rows to stdout; " in ran.err
 
 
+@pytest.mark.unmeasured
 def test_clicks_by_tag_and_by_dimension(cli: Cli, box: Sandbox) -> None:
     tags = [tag.name for tag in box.truth.tags()]
     rows = objects(cli("export", "clicks", *SPAN, "--all", "--by", "tag").out)
@@ -55,6 +56,7 @@ def test_clicks_by_tag_and_by_dimension(cli: Cli, box: Sandbox) -> None:
     assert "slashtag" in one
 
 
+@pytest.mark.unmeasured
 def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
     own.add_tag("t")
     for slashtag, tag, domain in (("a0", "t", 1), ("x", "t", 1), ("x", "t", 2), ("y", "t", 1)):

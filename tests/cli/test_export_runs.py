@@ -15,6 +15,8 @@ from slashtag.sandbox import Sandbox
 from .conftest import Cli, Serve, names
 from .test_entry import SCRIPT, arrived, run, started
 
+pytestmark = pytest.mark.unmeasured
+
 SPAN = ("2024-01-01", "2024-12-31")
 #: Starts a program that can write no file larger than this.
 LIMITED = "import os, resource, sys; n = int(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))"
@@ -27,7 +29,6 @@ def slow(serve: Serve) -> Iterator[Sandbox]:
         yield box
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("number", "exit_code", "background"),
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
@@ -56,7 +57,6 @@ def test_ctrl_c_and_sigterm_say_how_to_go_on(
     assert names(tmp_path) == ["a.csv"]
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("limit", [150_000, 400_000])
 def test_a_full_disk_is_one_line_and_the_journal_stays(
     cli: Cli, slow: Sandbox, tmp_path: Path, limit: int

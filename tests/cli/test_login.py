@@ -137,6 +137,7 @@ def test_a_file_that_is_damaged_or_no_file_or_public_is_told(
     assert "Is a directory" in cli("tags", "list").error
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("config", ["", "relative", "./relative", "~/config"])
 def test_a_config_home_that_is_not_absolute_is_ignored(
     cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str
@@ -198,6 +199,7 @@ def test_a_home_that_does_not_exist_is_not_made(
     assert cli("tags", "list").code == 0
 
 
+@pytest.mark.unmeasured
 def test_a_zone_is_that_of_the_option_else_of_the_environment_else_of_the_login_that_is_used(
     cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +281,7 @@ def test_a_file_of_a_newer_version_is_refused_as_such(cli: Cli, logged_in: Path,
     assert cli("tags", "list").code == 0
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("around", [" {}", "{}\t", "\ufeff{}", "\u200b{}\u00a0", "{}\r"])
 def test_what_surrounds_an_answer_unseen_is_not_saved(
     cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch, around: str

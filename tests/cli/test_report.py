@@ -21,6 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.unmeasured
 def test_it_is_about_all_links_and_says_how_to_open_it(cli: Cli, box: Sandbox, folder: Path) -> None:
     total = box.truth.range("2024-07-01", "2024-07-31").total_clicks
     ran = cli(*JULY, "-o", "report.html")
@@ -34,6 +35,7 @@ def test_it_is_about_all_links_and_says_how_to_open_it(cli: Cli, box: Sandbox, f
     assert "all links of the account" in page.lower()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("selection", ["--keys", "--tag"])
 def test_links_can_be_selected(cli: Cli, box: Sandbox, folder: Path, selection: str) -> None:
     if selection == "--keys":
@@ -64,6 +66,7 @@ def test_a_span_that_is_not_over_is_said(cli: Cli) -> None:
     assert "3 of 7 days over" in Path("report.html").read_text("utf-8")
 
 
+@pytest.mark.unmeasured
 def test_title_logo_and_colour_are_on_the_page(cli: Cli, folder: Path) -> None:
     assert cli(*JULY, "-o", "logo.png", "--keys", "nope", "--no-check").code == 0
     given = ("--title", "July <at> us", "--logo", "logo.png", "--accent", "#0a7f5a", "--top", "0")

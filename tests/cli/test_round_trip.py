@@ -146,6 +146,7 @@ def test_a_listing_sent_back_as_it_is_changes_nothing(
     assert cli("diff", path, path).err == "0 added, 0 gone, 0 changed\n"
 
 
+@pytest.mark.unmeasured
 def test_the_numbers_add_up_to_the_rows_of_the_file(
     cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_the_numbers_add_up_to_the_rows_of_the_file(
         assert sum(int(number) for number in re.findall(r"\d+", before)) == len(rows)
 
 
+@pytest.mark.unmeasured
 def test_a_cell_that_holds_no_text_is_named_and_nothing_is_sent(
     cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
 ) -> None:
@@ -185,6 +187,7 @@ def test_files_without_a_column_in_common_are_told_their_columns(cli: Cli, tmp_p
     assert "slashtag, date_, clicks" in ran.error
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("column", "cell", "says"),
     [
@@ -226,6 +229,7 @@ def test_equal_errors_of_many_rows_are_told_once_with_their_number(
     assert puts(own) == {}
 
 
+@pytest.mark.unmeasured
 def test_an_undo_names_the_file_that_makes_the_change_again(
     cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def test_where_no_slashtag_exists_nothing_is_counted_or_replaced(cli: Cli, tmp_p
     assert names(tmp_path) == ["clicks.csv"]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "command",
     [
@@ -113,6 +114,7 @@ def test_slashtags_are_looked_up_however_many_they_are(
     assert (ran.code, total(ran), len(ran.lines)) == (SOME_FAILED, clicks, count)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "command", [RANGE, ("top", "2024-03"), ("export", "clicks", "2024-03-01", "2024-03-31")]
 )
@@ -205,6 +207,7 @@ def test_slashtags_that_cannot_be_asked_for_are_refused_before_anything_is_sent(
     assert (tmp_path / "c.csv").read_text() == "of an earlier run"
 
 
+@pytest.mark.unmeasured
 def test_one_slashtag_with_a_comma_does_not_stop_all(cli: Cli, box: Sandbox) -> None:
     counted = cli(*RANGE, "--all")
     with one_more_link(box, "a,b"):

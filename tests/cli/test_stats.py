@@ -92,6 +92,7 @@ def test_days_are_summed_by_month_and_week(cli: Cli, box: Sandbox, by: str, span
     ]
 
 
+@pytest.mark.unmeasured
 def test_every_tag_is_counted_alone(cli: Cli, box: Sandbox) -> None:
     ran = cli("stats", "range", "2024", "--all", "--by", "tag")
     found = {row["tag"]: row["clicks"] for row in map(json.loads, ran.out.splitlines())}

@@ -139,6 +139,7 @@ def on_terminal(line: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("line", "name", "first"),
     [

@@ -135,6 +135,7 @@ def test_a_day_is_the_count_of_it(
     check_range(stats, inside, (day, day), zone)
 
 
+@pytest.mark.unmeasured
 @given(
     clicklog.logs(clicklog.near_turns(40)),
     chosen_keys,
@@ -160,6 +161,7 @@ def test_a_year_and_all_time_are_the_count_of_them(
     assert not stats.unique_is_exact or stats.clicks_unique == unique
 
 
+@pytest.mark.unmeasured
 @given(scenes, st.integers(0, 200), chosen_keys, clicklog.offsets(), st.integers(0, 4))
 def test_a_country_is_the_count_of_it(
     scene: tuple[list[Click], date], length: int, keys: list[str], zone: tzinfo, named: int

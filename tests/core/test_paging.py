@@ -293,6 +293,7 @@ def test_oldest_first_ids_may_be_in_any_order() -> None:
     assert max(map(len, rounds)) == 2
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("prefetch", [1, 8])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("at", range(1, 8))
@@ -361,6 +362,7 @@ def test_no_odd_service_makes_a_listing_short_or_gives_an_item_twice(
     assert set(found) >= set(range(n))
 
 
+@pytest.mark.unmeasured
 @given(st.integers(0, 90), st.integers(1, 9), st.sampled_from([1, 8]), st.randoms(use_true_random=False))
 def test_deleted_records_make_no_item_come_twice(n: int, size: int, prefetch: int, random: Random) -> None:
     service = Service(n, size, deletes=lambda: random.randrange(3), random=random)

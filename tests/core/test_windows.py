@@ -86,6 +86,7 @@ def test_an_offset_with_seconds_is_refused(seconds: float) -> None:
         format_offset(timedelta(seconds=seconds))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", ZONES)
 def test_segments_tile_and_are_cut_at_the_second_of_a_transition(name: str) -> None:
     zone = ZoneInfo(name)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
 if not os.environ.get("CI"):
     pytest.importorskip("dlt")
+
+from dlt.common.destination.reference import Destination
 
 from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import renew
@@ -52,6 +56,26 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     for name in set(os.environ) - set(before):
         if "__" in name:
             del os.environ[name]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_capabilities() -> Iterator[None]:
+    """Have dlt look up once what a destination can do: it resolves its configuration again each time."""
+    find = Destination.capabilities
+    found: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+    def capabilities(self: Any, config: Any = None, naming: Any = None) -> Any:
+        if config is not None:
+            return find(self, config, naming)
+        known = found.setdefault(self, {})
+        key = type(naming), naming and naming.max_length
+        if key not in known:
+            known[key] = find(self, naming=naming)
+        return known[key].copy()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Destination, "capabilities", capabilities)
+        yield
 
 
 @pytest.fixture

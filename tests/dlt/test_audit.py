@@ -68,6 +68,7 @@ def single(box: Sandbox) -> list[str]:
     return [url.slashtag for url in urls if names[url.slashtag] == 1]
 
 
+@pytest.mark.unmeasured
 @examples(2)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_every_fault_is_found_and_repaired_and_no_other_day(seed: int) -> None:
@@ -273,7 +274,9 @@ def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, duck: Targe
     assert found.differences == ()
 
 
-@pytest.mark.parametrize("target", ["sqlite", "postgres", "filesystem"], indirect=True)
+@pytest.mark.parametrize(
+    "target", ["sqlite", "postgres", pytest.param("filesystem", marks=pytest.mark.unmeasured)], indirect=True
+)
 def test_other_destinations_are_audited_and_repaired(box: Sandbox, clock: Clock, target: Target) -> None:
     target.load_first(box, by_tag=True, dimensions=("country",))
     name, late = single(box)[0], START + 3 * DAY

@@ -30,6 +30,8 @@ from tests.support.sandboxes import forget, refused_link, settle
 from tests.support.warehouse_days import rename, swap
 from tests.support.warehouses import DAY, START, Target, local, simulated_clock, truth
 
+pytestmark = pytest.mark.unmeasured
+
 CHANGES = ("none", "click", "click", "add", "remove", "again", "rename", "swap")
 MISHAPS = ("none", "none", "stopped", "killed", "dead", "refused", "clock", "dropped", "elsewhere")
 BATCH = 4

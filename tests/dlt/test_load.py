@@ -339,6 +339,7 @@ def test_a_path_of_another_kind_than_the_destination_is_refused(
     local_pipeline(other, path, pipelines_dir=tmp_path / "pipelines")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", ["clicks.sqlite", "clicks.db", "CLICKS.PARQUET"])
 def test_without_a_destination_a_name_of_another_kind_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
@@ -597,7 +598,9 @@ def test_every_table_is_there_from_the_first_load_on(target: Target, links: int)
         assert [row[4] for row in target.rows("clicks_by_dimension")] == [1]
 
 
-@pytest.mark.parametrize("target", ["duckdb", "filesystem"], indirect=True)
+@pytest.mark.parametrize(
+    "target", ["filesystem", pytest.param("duckdb", marks=pytest.mark.unmeasured)], indirect=True
+)
 def test_a_warehouse_is_bound_to_its_account(
     box: Sandbox, clock: Clock, target: Target, tmp_path: Path
 ) -> None:

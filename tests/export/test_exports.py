@@ -230,6 +230,7 @@ async def test_dimensions_have_a_row_a_label_with_the_window_asked_for(
     assert len(dimensions_table("slashtag").names) == len(kept.rows[0])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dimensions", [False, True])
 @pytest.mark.parametrize("select", ["all", "tag", "slashtags", "links"])
 async def test_rows_say_of_which_link_they_are(
@@ -351,11 +352,13 @@ async def test_days_that_do_not_add_up_show_in_the_summary(kept: Kept) -> None:
     assert not summary.reconciles
 
 
+@pytest.mark.unmeasured
 async def test_rows_are_written_off_the_event_loop(box: Sandbox, session: AsyncSession, kept: Kept) -> None:
     await export_clicks(session, SPAN, kept)
     assert threading.current_thread().name not in kept.threads
 
 
+@pytest.mark.unmeasured
 async def test_an_error_of_the_writer_ends_the_export(session: AsyncSession) -> None:
     class Full(Kept):
         def write(self, rows: Iterable[Row], /) -> None:

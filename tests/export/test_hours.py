@@ -50,6 +50,7 @@ async def test_every_hour_is_counted(box: Sandbox, session: AsyncSession, offset
     )
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("zone", "day", "hours"),
     [
@@ -111,6 +112,7 @@ async def test_links_tags_and_the_account_are_counted(box: Sandbox, session: Asy
     assert set((await hourly_clicks(session, day, day, keys=[])).values()) == {0}
 
 
+@pytest.mark.unmeasured
 async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSession, box: Sandbox) -> None:
     one, *_, last = [url.slashtag for url in box.truth.urls()]
     box.add_click(one, "2023-06-02T10:00:00+00:00")

@@ -49,6 +49,7 @@ def account(box: Sandbox) -> None:
             box.add_click(link, f"2024-02-{n:02}T00:00:00", times=2 * n, country="FR")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dimensions", [False, True])
 @pytest.mark.parametrize("tags", [["fairs"], ["crowded"], ["crowded", "fairs"]])
 async def test_rows_of_a_tag_add_up_to_at_most_what_the_tag_has(tags: list[str], dimensions: bool) -> None:
@@ -114,6 +115,7 @@ async def test_a_tag_that_cannot_be_counted_is_a_failure_and_leaves_its_slashtag
                 await exported(box, "crowded")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("way", ["of a tag", "found"])
 async def test_a_job_notices_what_becomes_of_links_that_it_does_not_select(way: str, tmp_path: Path) -> None:
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
@@ -161,6 +163,7 @@ async def test_a_job_notices_what_becomes_of_links_that_it_does_not_select(way: 
             assert await totals() == true(), (link, slashtag)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("hide", ["UPDATE tag SET name = ''", "DELETE FROM tag"])
 async def test_a_tag_that_cannot_be_requested_is_told_as_missing(hide: str, tmp_path: Path) -> None:
     async with Sandbox(urls=0, clicks=0, tags=0) as box:

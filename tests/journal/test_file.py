@@ -301,6 +301,7 @@ async def test_every_file_of_it_is_for_its_owner_only(path: Path, umask: int) ->
 # --- damaged ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(8))
 async def test_overwritten_pages_are_told_and_never_replayed(path: Path, seed: int) -> None:
     rng = random.Random(seed)

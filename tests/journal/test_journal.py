@@ -83,6 +83,7 @@ async def test_a_job_run_again_asks_only_which_links_there_are(box: Sandbox, pat
     assert answer.clicks == box.truth.range("2023-01-01", "2023-12-31").clicks
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("before", "after"), [(20, 8), (20, 10), (8, 20)])
 async def test_a_job_goes_on_where_the_service_has_changed_its_page_size(
     path: Path, before: int, after: int
@@ -279,6 +280,7 @@ async def test_statistics_of_links_from_an_old_list_are_refused_if_that_has_chan
 # --- clocks -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("age", [0, 3_600])
 @pytest.mark.parametrize(("service", "machine"), [(9, 0), (30, 0), (-9, 0), (0, 9), (0, -9), (24 * 40, 0)])
 async def test_a_day_is_over_by_the_earlier_of_both_clocks(
@@ -323,6 +325,7 @@ def test_a_clock_that_was_set_back_does_not_make_old_answers_young(
 # --- the event loop -----------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path: Path) -> None:
     turns = 0
 

@@ -64,6 +64,7 @@ def test_an_accent_may_be_named(name: str, colour: str) -> None:
     assert Branding(accent=name) == Branding(accent=colour)
 
 
+@pytest.mark.unmeasured
 def test_a_title_and_a_logo_are_on_the_page() -> None:
     found = report([1, 2], branding=Branding(title=HOSTILE[0], logo=LOGO))
     root = read(found.to_html())
@@ -81,6 +82,7 @@ def test_a_title_and_a_logo_are_on_the_page() -> None:
     assert plain.all("img") == []
 
 
+@pytest.mark.unmeasured
 def test_a_picture_has_title_logo_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     found = report([1, 2], branding=Branding(title=HOSTILE[0], logo=LOGO, accent="#0a7f5a"))
     assert size(found.to_png(scale=1)) == size(report([1, 2]).to_png(scale=1))

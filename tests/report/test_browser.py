@@ -90,6 +90,7 @@ def asked_by_pages(log: dict[str, Any]) -> list[str]:
     return [asked["url"] for asked in started if asked.get("initiator") != "not an origin"]
 
 
+@pytest.mark.unmeasured
 def test_a_page_is_silent_asks_for_nothing_and_runs_nothing(chromium: str, tmp_path: Path, page: str) -> None:
     shown, console, asked = browse(chromium, tmp_path, page, "--dump-dom")
     assert console == []

@@ -113,6 +113,7 @@ async def test_what_a_report_can_do_without_may_fail(
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
 
+@pytest.mark.unmeasured
 async def test_tags_select_the_links_that_bear_them(serve: Serve) -> None:
     async with serve() as box:
         chosen = [tag.name for tag in box.truth.tags()][:2]
@@ -345,6 +346,7 @@ async def test_a_refused_request_is_raised(serve: Serve) -> None:
             await reported(box, "2024-01-01", "2024-12-31", keys=["there is no such link"])
 
 
+@pytest.mark.unmeasured
 async def test_all_destinations_with_clicks_are_compared() -> None:
     """However many they are; with all their links, those too that have no clicks any more."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
@@ -362,6 +364,7 @@ async def test_all_destinations_with_clicks_are_compared() -> None:
         }
 
 
+@pytest.mark.unmeasured
 async def test_what_had_clicks_only_before_has_a_row() -> None:
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
         for name, day, country in (
@@ -386,6 +389,7 @@ async def test_what_had_clicks_only_before_has_a_row() -> None:
         report.to_png(0.2)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("days", "is_weekly"), [(72, [False] * 3), (73, [True, False, False]), (121, [True] * 3)]
 )
@@ -402,6 +406,7 @@ async def test_a_chart_shows_weeks_where_days_would_be_too_narrow(days: int, is_
         assert len(Seen(report.to_html()).counts("device")) == 1
 
 
+@pytest.mark.unmeasured
 async def test_tags_destinations_and_links_are_compared_with_another_span() -> None:
     """Also what has no clicks any more, and what had none before; links without a tag have the rest."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:

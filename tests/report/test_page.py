@@ -70,6 +70,7 @@ def test_a_span_without_clicks_shows_its_figures_and_says_why_there_is_no_more()
     assert seen.root.all("svg") == []
 
 
+@pytest.mark.unmeasured
 def test_rows_and_days_are_compared_with_the_span_before() -> None:
     before = stats(date(2023, 12, 30), [2, 4], country={"DE": 4, "US": 2})
     found = report([1, 5], country={"DE": 1, "US": 4, "FR": 1}, before=6, before_stats=before)
@@ -102,6 +103,7 @@ def test_a_long_span_is_drawn_by_week(days: int, points: int) -> None:
     assert ("Trends as the average of each week" in seen.root.text) == (days > 120)
 
 
+@pytest.mark.unmeasured
 def test_many_labels_are_cut_and_their_sum_is_not() -> None:
     counts = {f"ref{n}.example": 1 + n % 5 for n in range(2_000)}
     total = sum(counts.values())
@@ -216,6 +218,7 @@ def test_days_of_a_short_span_stand_in_weeks() -> None:
     assert list(report([1] * 93).weekdays) == ["Jan 2024", "Feb 2024", "Mar 2024", "Apr 2024"]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("days", [1, 2, 4, 5, 7, 8, 10, 13, 14, 31, 92])
 def test_the_chart_has_several_labels_on_a_phone_too(days: int) -> None:
     """A week has no room for each of its days, and one Monday."""
@@ -239,6 +242,7 @@ def test_links_that_were_not_counted_one_by_one_are_only_numbered() -> None:
     assert (seen.figure("links"), seen.root.all("data", id="links-clicked")) == (3, [])
 
 
+@pytest.mark.unmeasured
 def test_days_are_compared_with_those_of_the_same_weekday() -> None:
     """October with September: each day stands behind one of the same weekday, wherever that exists."""
     before = stats(date(2026, 9, 1), list(range(1, 31)))
@@ -255,6 +259,7 @@ def test_days_are_compared_with_those_of_the_same_weekday() -> None:
     assert "30 days, and not 31" in Seen(found.to_html()).root.text
 
 
+@pytest.mark.unmeasured
 @given(st.integers(1, 200), st.integers(0, 6), st.data())
 def test_weekdays_add_up_and_have_averages(days: int, offset: int, data: st.DataObject) -> None:
     clicks = data.draw(st.lists(st.integers(0, 9), min_size=days, max_size=days))
@@ -267,6 +272,7 @@ def test_weekdays_add_up_and_have_averages(days: int, offset: int, data: st.Data
     assert (found.weekdays == {}) == (days <= 7 and days + found.start.weekday() <= 7)
 
 
+@pytest.mark.unmeasured
 def test_a_report_on_one_link_names_it_and_where_it_leads_and_says_nothing_twice() -> None:
     link = ShortUrl(
         id=1, slashtag="a", short_url="https://s.example/a", destination="https://shop.example/325?utm=1"

@@ -491,6 +491,7 @@ async def test_a_listing_may_say_what_is_asked_about(account: Account, ordered: 
     assert answers == truth if ordered else dict(answers) == dict(truth)
 
 
+@pytest.mark.unmeasured
 async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: Account) -> None:
     keys = account.keys[5:10]
     async with account.serve(places=10_000) as box, client(box) as api:
@@ -513,6 +514,7 @@ async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: A
 # --- results as they are known -----------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_what_is_not_inferred_is_delivered_link_by_link(account: Account, ordered: bool) -> None:
     keys = account.keys[:100]
@@ -545,6 +547,7 @@ async def test_nothing_that_was_delivered_is_told_as_failed(account: Account) ->
     assert sorted([*found, *told]) == sorted(keys)
 
 
+@pytest.mark.unmeasured
 async def test_the_first_results_are_there_after_a_quarter_of_the_requests(account: Account) -> None:
     # Links with many hits come first, and the results of those with few.
     clicked = {f"s{n}": 2_500 - n for n in range(60)}

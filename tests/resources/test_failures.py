@@ -103,6 +103,7 @@ async def test_what_failed_is_requested_and_completes_the_sum(
         assert part.complete
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("query", [YEARS, DateRange("2024-02-01", "2024-02-20"), Year(2024)], ids=str)
 @pytest.mark.parametrize("selects", ["slashtags", "tags"])
 async def test_what_failed_of_results_by_slashtag_or_tag_is_added(
@@ -258,6 +259,7 @@ async def total_of_sum(api: AsyncSession, query: Year, **options: Any) -> int:
 TOTALS = pytest.mark.parametrize("total", [total_of_each, total_of_sum])
 
 
+@pytest.mark.unmeasured
 @TOTALS
 async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(
     account: Account, total: Callable[..., Coroutine[Any, Any, int]]

@@ -12,6 +12,8 @@ from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import END, QUICK, START, Account, client, counts, page_of, period, scripted
 from tests.support import wire
 
+pytestmark = pytest.mark.unmeasured
+
 KINDS = [
     "500",
     "503",
@@ -41,7 +43,6 @@ def failed(box: Sandbox) -> int:
     return sum(arrival.fault is not None for arrival in box.requests)
 
 
-@pytest.mark.unmeasured
 async def test_a_sum_is_exact(account: Account, failing: tuple[Sandbox, AsyncSession]) -> None:
     box, api = failing
     keys = tuple(account.keys[:150])
@@ -51,7 +52,6 @@ async def test_a_sum_is_exact(account: Account, failing: tuple[Sandbox, AsyncSes
     assert failed(box) == len(box.requests) // 4
 
 
-@pytest.mark.unmeasured
 async def test_a_listing_is_complete_and_in_order(failing: tuple[Sandbox, AsyncSession]) -> None:
     box, api = failing
     links = [url.id async for url in api.urls.list(pagesize=75)]
@@ -59,7 +59,6 @@ async def test_a_listing_is_complete_and_in_order(failing: tuple[Sandbox, AsyncS
     assert failed(box) >= 4
 
 
-@pytest.mark.unmeasured
 async def test_each_is_exact(account: Account, failing: tuple[Sandbox, AsyncSession]) -> None:
     box, api = failing
     keys = tuple(account.keys[:6])
@@ -112,7 +111,6 @@ REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
 }
 
 
-@pytest.mark.unmeasured
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("doubtful", DOUBTFUL)
 @pytest.mark.parametrize("reached", REACHED)

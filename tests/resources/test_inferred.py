@@ -261,6 +261,7 @@ def test_a_click_while_a_quiet_day_is_searched_makes_no_link_lose_or_win_any() -
             assert {**found, late: 0} == {**{key: clicks.get(key, 0) for key in keys}, late: 0}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("days", [1, 30])
 def test_of_days_that_are_not_over_and_busy_each_link_is_asked_alone(days: int) -> None:
     # So many that one is expected at each moment, though each link has only a few.
@@ -313,6 +314,7 @@ def test_a_batch_whose_answer_does_not_add_up_has_each_slashtag_asked_alone(answ
     assert sorted({*service.asked}.difference(asked)) == sorted((key,) for key in keys)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("counted", [100, 40])
 def test_each_window_with_clicks_verifies_that_the_service_counts_what_it_is_asked(

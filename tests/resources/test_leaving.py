@@ -252,6 +252,7 @@ async def test_a_consumer_that_gives_up_again_and_again_misses_nothing(box: Sand
         await nothing_is_left(api)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("kind", "asked"),
     # The results of a group of slashtags are ready at once.

@@ -30,6 +30,7 @@ def asked(box: Sandbox) -> list[int]:
 # --- whole listings -----------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("orderby", ["date", "-date", None])
 async def test_a_listing_holds_every_link_once_in_order(account: Account, orderby: str | None) -> None:
     async with account.serve(latency=0.001) as box, client(box) as api:
@@ -107,6 +108,7 @@ async def test_each_iteration_over_a_listing_starts_anew(account: Account) -> No
         assert asked(box).count(1) == 6
 
 
+@pytest.mark.unmeasured
 async def test_iterations_over_one_listing_at_once_do_not_disturb_each_other(account: Account) -> None:
     async with account.serve() as box, client(box) as api:
         listing = api.urls.list(pagesize=100)
@@ -129,6 +131,7 @@ async def test_progress_counts_items(account: Account) -> None:
 # --- what is asked for ----------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("prefetch", [1, 2, 5, 8])
 async def test_prefetch_grows_by_one_for_every_full_page(account: Account, prefetch: int) -> None:
     # Far enough away that a busy machine has asked for all it may before the first of them is answered.

@@ -150,6 +150,7 @@ async def test_a_day_equals_the_truth_on_whatever_date(
 # --- years, all time, countries ----------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 async def test_a_year_equals_the_truth_also_merged_over_batches(account: Account) -> None:
     async with account.serve() as box, client(box) as api:
         merged = await api.stats.collect(Year(2024), keys=account.keys, timezone="+02:00")
@@ -171,6 +172,7 @@ async def test_all_time_equals_the_truth_and_counts_visitors_exactly_in_one_requ
     assert stats.unique_is_exact
 
 
+@pytest.mark.unmeasured
 async def test_a_country_equals_the_truth_also_merged_over_batches(account: Account) -> None:
     async with account.serve(places=10_000) as box, client(box) as api:
         stats = await api.stats.collect(CountryGeo("us", START, END), keys=account.keys)

@@ -47,7 +47,6 @@ async def test_no_order_changes_the_first_places(data: st.DataObject, limit: int
     assert total == sum(clicks.values())
 
 
-@pytest.mark.unmeasured
 @given(st.integers(1, 60), st.booleans())
 async def test_after_a_failure_nothing_else_is_counted(failing: int, is_fixed: bool) -> None:
     error, calls = InvalidRequestError("the failing one"), Counter[str]()
@@ -83,6 +82,7 @@ async def test_after_a_refused_request_no_others_are_sent() -> None:
             assert len(box.requests) <= sent + 3 < 15
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("n", [1, 5, 60, 320])
 @pytest.mark.parametrize("year", [True, False])
 async def test_the_first_places_are_those_of_links_counted_one_by_one(
@@ -100,6 +100,7 @@ async def test_the_first_places_are_those_of_links_counted_one_by_one(
         assert len(box.requests) < 80
 
 
+@pytest.mark.unmeasured
 async def test_few_places_of_a_span_that_is_not_over_are_counted(session: AsyncSession, box: Sandbox) -> None:
     keys = [url.slashtag for url in box.truth.urls()][:8]
     true = box.truth.range("2020-01-01", "2030-01-01", keys=keys).total_clicks

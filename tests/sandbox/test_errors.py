@@ -99,6 +99,7 @@ async def test_at_most_100_keys_are_taken(path: str) -> None:
         assert (await call.get(path, url_keys=",".join(keys[1:]), **COMPLETE[path])).status == 200
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("path", STATISTICS)
 @pytest.mark.parametrize("offset", ["02:00", "+2:00", "+0200", "UTC", "", "+24:00", "+01:60"])
 async def test_a_timezone_is_an_offset(path: str, offset: str) -> None:

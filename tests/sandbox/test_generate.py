@@ -11,6 +11,8 @@ import pytest
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.store import Store
 
+pytestmark = pytest.mark.unmeasured
+
 SINCE = int(datetime(2022, 1, 1, tzinfo=UTC).timestamp())
 UNTIL = int(datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 
@@ -60,7 +62,6 @@ def test_clicks_lie_between_the_creation_of_their_link_and_the_end(usual: Store)
     assert all(SINCE <= created <= updated <= UNTIL for _, created, updated in links)
 
 
-@pytest.mark.unmeasured
 def test_four_links_in_ten_have_no_click_and_most_months_of_the_others_neither(usual: Store) -> None:
     log = usual.log()
     slashtags = {link.id: link.slashtag for link in usual.links()}

@@ -88,6 +88,7 @@ def closing(behind: bytes, data: object) -> Iterator[Closing]:
         server.close()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
 @pytest.mark.parametrize("behind", [b"", message(408, b"")], ids=["FIN", "408"])
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -186,6 +187,7 @@ def silent() -> Iterator[str]:
         yield f"https://127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
 @pytest.mark.parametrize("hangs", [deaf, silent])
 async def test_a_connection_that_hangs_before_anything_is_written_is_no_unknown_outcome(

@@ -63,6 +63,7 @@ async def test_a_refused_call_ends_by_max_wait_and_says_that_others_passed() -> 
             await task
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("retry_after", [None, 60])
 @pytest.mark.parametrize("count", [1, 20, 60])
 async def test_refused_calls_let_all_others_pass(count: int, retry_after: int | None) -> None:

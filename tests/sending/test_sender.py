@@ -156,6 +156,7 @@ def outcome(name: str, failure: str) -> tuple[int, type[SlashtagError] | None]:
 EACH = ("408", "truncated", "400", "204")
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("failure", FAILURES)
 async def test_what_failed_once_is_sent_again_exactly_where_that_is_safe(failure: str) -> None:
     for name in OPERATIONS if failure in EACH else ("GET", "rename"):
@@ -186,6 +187,7 @@ async def send_again(name: str, failure: str) -> None:
         assert len({(request.method, request.target, request.body) for request in wire.requests}) == 1
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("failure", ["500", "502", "reset", "HTML 200", "truncated"])
 @pytest.mark.parametrize("name", ["GET", "PUT", "rename by id"])
 async def test_what_fails_for_ever_is_given_up_after_max_attempts(name: str, failure: str) -> None:
@@ -230,6 +232,7 @@ async def passing(
     return await handler(request)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("own", [True, False], ids=["own session", "given session"])
 @pytest.mark.parametrize(("name", "arrivals"), [("GET", 5), ("PUT", 5), ("rename", 1), ("POST", 1)])
 @pytest.mark.parametrize("answer", [wires.hang_up(), wires.reset()], ids=["hang-up", "reset"])
@@ -413,6 +416,7 @@ async def test_max_elapsed_counts_attempts_and_backoff(no_jitter: None) -> None:
     assert late.value.attempts == 3
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize(
     "script",
@@ -556,6 +560,7 @@ async def test_a_service_that_answers_nothing_for_long_gets_one_request_in_a_whi
 # --- what is counted and logged ------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 async def test_metrics_add_up() -> None:
     def script(request: Request) -> Answer:
         n = len(wire.requests)

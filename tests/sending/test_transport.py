@@ -59,6 +59,7 @@ async def test_every_request_bears_both_credentials_and_nothing_that_it_need_not
 # --- redirects, cookies, the environment ---------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_not_followed_and_its_target_receives_nothing(status: int, given: bool) -> None:
@@ -239,6 +240,7 @@ async def test_a_given_session_is_sent_with_the_credentials_of_each_request_and_
         assert not {"apikey", "apisecret"} & set(http.headers)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "options",
     [
@@ -275,6 +277,7 @@ async def test_the_settings_of_a_given_session_do_no_harm(options: dict[str, Any
         assert wire.requests[-1].headers["content-type"] == "application/json"
 
 
+@pytest.mark.unmeasured
 async def test_the_limit_of_a_given_connector_bounds_what_is_in_flight() -> None:
     for limits, most in (({"limit": 3}, 3), ({"limit": 0, "limit_per_host": 2}, 2), ({"limit": 0}, 5)):
         async with Sandbox(urls=5, clicks=0, tags=0, latency=0.005) as box:
@@ -429,6 +432,7 @@ async def test_a_given_session_that_is_closed_under_a_request_is_told(
 # --- connections ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("concurrency", [1, 2, 7])
 async def test_concurrency_is_never_exceeded_at_the_server(concurrency: int) -> None:
     async with Sandbox(urls=5, clicks=0, tags=0, latency=0.015) as box:

@@ -43,6 +43,7 @@ def write(path: Path, rows: list[tuple[object, ...]], table: object = URLS) -> P
     return path
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("old", FORMATS)
 @pytest.mark.parametrize("new", [".csv", ".xlsx", ".parquet"])
 def test_formats_do_not_matter(tmp_path: Path, old: str, new: str) -> None:
@@ -96,6 +97,7 @@ def test_files_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
 DAY = date(2024, 6, 1)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("forms", [(".csv", ".xlsx"), (".parquet", ".jsonl")])
 @pytest.mark.parametrize(

@@ -141,6 +141,7 @@ def test_a_workbook_has_formats_a_filter_and_a_name_without_a_row_of_its_own() -
         written(".xlsx", Table(table.columns, title), [])
 
 
+@pytest.mark.unmeasured
 @given(ROWS)
 def test_parquet_gives_back_the_rows(rows: list[Row]) -> None:
     assert read_parquet(written(".parquet", ALL, rows)) == rows

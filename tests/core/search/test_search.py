@@ -105,6 +105,7 @@ def halving(table: Table, keys: Sequence[str]) -> int:
     return sum(1 + splits(batch) for batch in batches_of(keys))
 
 
+@pytest.mark.unmeasured
 @examples(100)
 @given(accounts())
 def test_every_result_is_the_truth(account: tuple[int, Table]) -> None:
@@ -136,6 +137,7 @@ def test_few_keys_with_many_clicks_are_asked_alone(monkeypatch: pytest.MonkeyPat
     assert run.requests <= count + len(run.rounds[0])
 
 
+@pytest.mark.unmeasured
 @examples(100)
 @given(accounts(), st.data())
 def test_refused_keys_are_unresolved_and_no_others_fail(
@@ -293,6 +295,7 @@ def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
     assert run.requests <= quiet.requests + 5 + search.CHECKS
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "lag",
     [*(pytest.param(lag, marks=pytest.mark.unmeasured) for lag in ("by request", "by connection")), "once"],

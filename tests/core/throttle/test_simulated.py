@@ -247,6 +247,7 @@ def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(
     assert sorted(costs)[-2] <= 10
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
