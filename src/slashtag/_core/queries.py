@@ -1,7 +1,7 @@
 """Queries of the statistics endpoints, and the plans of their requests.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
-contradictions.py says how an answer is checked, _summed_statistics.py how results are added up.
+statistics_answers.py says how an answer is checked, _summed_statistics.py how results are added up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from .._wording import many
 from .batches import Selector
 from .call import Call
 from .checks import check_int
-from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .countries import check_country
 from .dates import (
     PREVIOUS,
@@ -35,6 +34,7 @@ from .dates import (
     parse_span,
     spans_to_compare,
 )
+from .statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .windows import (
     DAY,
     SECOND,

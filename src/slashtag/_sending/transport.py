@@ -28,9 +28,9 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .attempt import NO_TIMEOUT, USER_AGENT, Attempt, Response
+from .client_session_path import SessionPath
 from .fast_path import SWITCH, TESTED, FastPath, obstacle
 from .health import Finding
-from .session_path import SessionPath
 
 log = logging.getLogger("slashtag")
 
