@@ -30,7 +30,7 @@ from typing import Any
 import anyio
 
 from .._core.call import Call
-from .._core.retry import RetryPolicy, backoff, is_failure
+from .._core.retry import RetryPolicy, backoff, shows_ill_health
 from .._errors import (
     APIError,
     QueueTimeoutError,
@@ -186,7 +186,7 @@ class ServiceHealth:
 
     def retried(self, error: BaseException | None, *, is_alone: bool) -> None:
         """Record the end of a retry."""
-        if error is not None and is_failure(error):
+        if error is not None and shows_ill_health(error):
             self._failed_retries += is_alone
             if is_alone and self._failed_retries == OUTAGE_FAILURES:
                 log.warning("the service keeps failing, retrying one request at a time: %s", error)

@@ -23,10 +23,10 @@ from .._core.retry import (
     answer_lost,
     backoff,
     final_error,
-    is_failure,
     is_in_doubt,
     pause_of_503,
     retryable,
+    shows_ill_health,
     tag_limit,
 )
 from .._core.throttle.throttle import Ticket
@@ -202,7 +202,7 @@ class Sender:
         if not isinstance(error, RateLimitError):
             state.spent += now - began
             state.answer_lost |= call.method != "GET" and answer_lost(error)
-            if is_failure(error):
+            if shows_ill_health(error):
                 self.health.failed()
                 self.admission.failed(ticket, now, pause_of_503(error))
             elif isinstance(error, APIError):
