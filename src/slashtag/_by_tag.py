@@ -1,4 +1,7 @@
-"""Clicks of all tags, and of links without one, so that the sum is the account's."""
+"""Clicks of all tags, and of links without one, so that the sum is the account's.
+
+Built on top of the library: above the line in docs/architecture.md.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

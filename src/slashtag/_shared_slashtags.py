@@ -14,6 +14,8 @@ slashtag has at most that, and at least that less the clicks of all other shared
 only one, its clicks are known. `Bounds` are such a least and most number. Ranks, shares and sums use the
 least, so that shares add up to at most 100 % and no link takes a place that it may not have; the most is
 shown beside it. Clicks without a tag are the total less those of all tags.
+
+Built on top of the library: above the line in docs/architecture.md.
 """
 
 import logging
