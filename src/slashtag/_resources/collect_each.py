@@ -17,7 +17,8 @@ from .._core.batches import FEW_KEYS, Selector, without
 from .._core.freshness import ANOTHER_CONNECTION
 from .._core.look_alikes import look_alikes
 from .._core.month_filter import MonthFilter
-from .._core.queries import AllTime, DateRange, Plan
+from .._core.plan import Plan
+from .._core.queries import AllTime, DateRange
 from .._core.response import SETTLING_SECONDS
 from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from .._clicks_table import ClicksTable
 from .._core.batches import Batcher, Key, Keys, Selector, TagNames, in_fixed_order, select
 from .._core.checks import Progress, check_int
-from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, check_query, make_plan
+from .._core.plan import Plan, make_plan
+from .._core.queries import AllTime, CountryGeo, Query, Year, check_query
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
