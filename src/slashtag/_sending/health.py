@@ -57,7 +57,7 @@ MOST_IN_VAIN = 8
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Refusals, and other failures, without a success between them after which nothing is split. The 32 batches
 #: that may be under way by default may each have a slashtag at fault, and half as many again until a part of
-#: one is accepted.
+#: one is accepted. With a higher concurrency there may be more: each of these is one Failure, not split.
 MOST_REFUSED_IN_ROW, MOST_FAILED_IN_ROW = 48, 2
 #: Requests that are refused, before one is accepted, until no more are sent: more than the 8 that one batch
 #: of 100 slashtags is taken apart into, as all of these may be wrong.
