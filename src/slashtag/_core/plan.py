@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .._errors import InvalidRequestError
-from .._summed_statistics import Span
+from .._summed_statistics import RunningSum, Span
 from .._wording import many
 from .batches import Selector
 from .call import Call
@@ -83,6 +83,11 @@ class Plan(Struct, Generic[R_co], frozen=True):
         width = max(1, len(self._time_slices))
         selectors, skipped = self._selectors[start // width : -(-stop // width)], start // width * width
         return replace(self, _selectors=selectors, _start=start - skipped, _stop=stop - skipped, missing=0)
+
+
+def empty_sum(query: Query[R_co], span: Span | None) -> RunningSum[R_co]:
+    """Return a sum to which the results of all requests are added; see `Query.span`."""
+    return cast("RunningSum[R_co]", RunningSum(query._answer_type.result_type, span))
 
 
 def by_selector(plan: Plan[R_co]) -> list[tuple[Selector, Plan[R_co]]]:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from math import inf
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, get_args, overload
 
 from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
 from .._records import PydanticType
-from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Span, Statistics
 from .batches import Selector
 from .call import Call
 from .checks import check_int
@@ -331,8 +331,3 @@ def check_query(query: object) -> None:
     if not isinstance(query, Query):
         kinds = "DateRange, Day, Year, AllTime or CountryGeo"
         raise InvalidRequestError(f"a query is a {kinds}, not {query!r}")
-
-
-def empty_sum(query: Query[R_co], span: Span | None) -> RunningSum[R_co]:
-    """Return a sum to which the results of all requests are added; see `Query.span`."""
-    return cast("RunningSum[R_co]", RunningSum(query._answer_type.result_type, span))
