@@ -19,9 +19,9 @@ from benchmarks import _server
 from benchmarks._measure import Row, middle, paired, parser, ratio, report, scaled
 from slashtag import DateRange, ShortUrl
 from slashtag._core.call import Call
-from slashtag._core.contradictions import RangeAnswer
-from slashtag._core.queries import empty_sum
+from slashtag._core.plan import empty_sum
 from slashtag._core.response import parse
+from slashtag._core.statistics_answers import RangeAnswer
 from slashtag._core.windows import Window
 from slashtag._records import Page
 

@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks._measure import Row, parser, report, scaled
 from slashtag import AllTime, DateRange, RangeStats, ShortUrl
 from slashtag._core.call import Call
-from slashtag._core.contradictions import PeriodAnswer, RangeAnswer
+from slashtag._core.statistics_answers import PeriodAnswer, RangeAnswer
 from slashtag._core.windows import windows
 from slashtag._fanout import Tasks
 from slashtag._resources.stats import Stats

@@ -17,7 +17,7 @@ from mypy import api
 
 import slashtag
 from slashtag import AllTime, CountryGeo, DateRange, Day, Year
-from slashtag._core.queries import make_plan
+from slashtag._core.plan import make_plan
 
 PUBLIC_MODULES = {
     "bulk_update",

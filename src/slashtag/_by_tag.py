@@ -1,4 +1,7 @@
-"""Clicks of all tags, and of links without one, so that the sum is the account's."""
+"""Clicks of all tags, and of links without one, so that the sum is the account's.
+
+Built on top of the library: above the line in docs/architecture.md.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -122,14 +125,14 @@ class ByTag:
         of_tags = Counter[Any]()
         for counts in clicks.values():
             of_tags.update(counts)
-        least, shared, of_all = by(untagged), by(mixed), by(total)
+        least, of_mixed, of_all = by(untagged), by(mixed), by(total)
         rest: dict[Any, int] = {}
         too_many = Counter[bool]()
         for label in {**of_all, **of_tags}:
             left = of_all.get(label, 0) - of_tags[label]
             lowest = least.get(label, 0)
-            # Links without a tag have all clicks of their own slashtags, and of shared ones at most all.
-            rest[label] = min(max(left, lowest), lowest + shared.get(label, 0))
+            # Links without a tag have all clicks of their own slashtags, and of mixed ones at most all.
+            rest[label] = min(max(left, lowest), lowest + of_mixed.get(label, 0))
             too_many[rest[label] > left] += rest[label] - left
         clicks[self.no_tag] = rest
         return total, clicks, too_many[True] or too_many[False]

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from ._core.checks import Progress
 from ._errors import SessionClosedError, SlashtagError
-from ._sending.transport import running_loop
+from ._files import running_loop
 
 W = TypeVar("W")
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Blocking functions in a thread, locks, durable names and folders of files, paths that are no paths."""
+"""The event loop, functions in a thread, locks, durable names and folders of files, paths that are none."""
 
 import asyncio
 import errno
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
-from ._errors import InvalidRequestError
+from ._errors import ConfigurationError, InvalidRequestError
 
 if sys.platform != "win32":
     import pwd
@@ -63,6 +63,16 @@ def check_local_path(path: str | os.PathLike[str]) -> None:
     if found := _URL.match(os.fspath(path)):
         problem = f"{found[1]}://... is a URL, where the path of a file or folder on this machine is needed"
         raise InvalidRequestError(problem)
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running event loop; raises ConfigurationError where there is none, as on trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigurationError(
+            "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
+        ) from None
 
 
 async def in_thread(function: Callable[[], T]) -> T:

@@ -25,8 +25,8 @@ from ._core.dates import is_comparison as is_comparison
 from ._core.dates import is_span as is_span
 from ._core.limits import MAX_KEYS as MAX_KEYS
 from ._core.limits import MAX_SLASHTAG as MAX_SLASHTAG
-from ._core.queries import by_selector as by_selector
-from ._core.queries import empty_sum as empty_sum
+from ._core.plan import by_selector as by_selector
+from ._core.plan import empty_sum as empty_sum
 from ._core.windows import DAY as DAY
 from ._core.windows import last_day as last_day
 from ._core.windows import windows as windows

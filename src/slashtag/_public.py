@@ -4,11 +4,11 @@ from ._clicks_table import ClicksTable as ClicksTable
 from ._core.batches import Keys as Keys
 from ._core.checks import Progress as Progress
 from ._core.paging import OrderBy as OrderBy
+from ._core.plan import Plan as Plan
 from ._core.queries import AllTime as AllTime
 from ._core.queries import CountryGeo as CountryGeo
 from ._core.queries import DateRange as DateRange
 from ._core.queries import Day as Day
-from ._core.queries import Plan as Plan
 from ._core.queries import Query as Query
 from ._core.queries import Year as Year
 from ._core.retry import RetryPolicy as RetryPolicy

@@ -14,6 +14,8 @@ slashtag has at most that, and at least that less the clicks of all other shared
 only one, its clicks are known. `Bounds` are such a least and most number. Ranks, shares and sums use the
 least, so that shares add up to at most 100 % and no link takes a place that it may not have; the most is
 shown beside it. Clicks without a tag are the total less those of all tags.
+
+Built on top of the library: above the line in docs/architecture.md.
 """
 
 import logging
@@ -199,11 +201,11 @@ class Links:
             names = {self._tags[link.tag_id] for link in links if link.tag_id in self._tags}
             for name in names:
                 tags.setdefault(name, {})[slashtag] = len(names) > 1 or slashtag in foreign
-        tags = {name: shared for name, shared in tags.items() if not foreign.isdisjoint(shared)}
-        shared = dict.fromkeys(
-            key for names in tags.values() for key, is_shared in names.items() if is_shared
+        tags = {name: slashtags for name, slashtags in tags.items() if not foreign.isdisjoint(slashtags)}
+        asked_alone = dict.fromkeys(
+            key for slashtags in tags.values() for key, is_shared in slashtags.items() if is_shared
         )
-        each = session.stats.collect_each(query, keys=self.keys_of(shared), progress=progress, **options)
+        each = session.stats.collect_each(query, keys=self.keys_of(asked_alone), progress=progress, **options)
         alone = {key: stats for key, stats in (await each.to_dict()).items() if not stats.missing}
         found: dict[str, list[Share]] = {}
         unknown = set[str]()
@@ -273,7 +275,7 @@ def shares_left(
         for key, counts in maps.items():
             bounds = {
                 # Without its labels nothing is known of what the tag leaves.
-                label: _share_of(n, total.get(label, 0) - own.get(label, 0), together[label], is_known)
+                label: _bounds_of(n, total.get(label, 0) - own.get(label, 0), together[label], is_known)
                 if _has_all(of_tag, name)
                 else Bounds(0, n)
                 for label, n in counts.items()
@@ -282,7 +284,7 @@ def shares_left(
             most[key][name] = {label: n for label, (_, n) in bounds.items() if n or name == "clicks"}
     together_in_all = sum(each.total for each in of_shared.values())
     for key, each in of_shared.items():
-        lowest, highest = _share_of(each.total, of_tag.total - of_own.total, together_in_all, are_all)
+        lowest, highest = _bounds_of(each.total, of_tag.total - of_own.total, together_in_all, are_all)
         if flags["days_complete"]:
             # Days may say more than the total: of one on which the tag has no clicks, none are its own.
             highest = min(highest, sum(most[key]["clicks"].values()))
@@ -293,7 +295,7 @@ def shares_left(
     }
 
 
-def _share_of(clicks: int, left: int, together: int, is_known: bool) -> Bounds:
+def _bounds_of(clicks: int, left: int, together: int, is_known: bool) -> Bounds:
     """Return the bounds of what one of several slashtags, with `clicks`, may have of what is left."""
     most = min(clicks, max(0, left))
     return Bounds(min(most, max(0, left - (together - clicks))) if is_known else 0, most)

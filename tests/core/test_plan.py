@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Plan, Query, Year
 from slashtag._core.batches import Selector
-from slashtag._core.queries import empty_sum
+from slashtag._core.plan import empty_sum
 
 from . import clicklog
 from .clicklog import KEYS, Click, Service

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Query, Year
 from slashtag._core.batches import Selector
-from slashtag._core.queries import empty_sum, make_plan
+from slashtag._core.plan import empty_sum, make_plan
 from slashtag._core.windows import windows
 
 from . import clicklog

@@ -33,11 +33,11 @@ from slashtag import (
     UnknownTagError,
 )
 from slashtag._core.call import Call
-from slashtag._core.contradictions import GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._core.freshness import PAST_CACHES
 from slashtag._core.response import answered_at, check_age, parse
 from slashtag._core.retry import answer_lost, retryable
 from slashtag._core.scrubber import EXCERPT_BYTES, Scrubber
+from slashtag._core.statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer
 from slashtag._resources.urls import RowsUpdated
 
 URLS: Call[Any] = Call(method="GET", path="urls", returns=Page[ShortUrl])

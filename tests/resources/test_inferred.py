@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from slashtag import BadRequestError, DateRange, Day, Failure, RangeStats, ServerError, ShortUrl
 from slashtag._core.call import Call
-from slashtag._core.contradictions import RangeAnswer
+from slashtag._core.statistics_answers import RangeAnswer
 from slashtag._fanout import Tasks
 from slashtag._resources.stats import Stats
 from slashtag._sending.health import ServiceHealth

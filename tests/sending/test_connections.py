@@ -268,7 +268,7 @@ async def test_a_middleware_that_sends_twice_has_sent(close: bool) -> None:
 async def test_with_another_aiohttp_nothing_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody knows whether a write left, it may have been done; connections are reused unseen."""
     monkeypatch.setattr("slashtag._sending.fast_path.TESTED", False)
-    monkeypatch.setattr("slashtag._sending.session_path.TESTED", False)
+    monkeypatch.setattr("slashtag._sending.client_session_path.TESTED", False)
     async with Wire(ok(PAGE)) as wire, connect(wire) as session:
         await get(session)
         await get(session)

@@ -104,7 +104,7 @@ def replace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def another_aiohttp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "TESTED", False)
-    monkeypatch.setattr("slashtag._sending.session_path.TESTED", False)
+    monkeypatch.setattr("slashtag._sending.client_session_path.TESTED", False)
 
 
 def switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,10 @@ class PageCursor(Generic[T]):
 
 
 class Reading(Generic[T]):
-    """One reading of a listing from its start page to its end, by the table above."""
+    """One reading of a listing from its start page to its end, by the table above.
+
+    `PageCursor` passes members of the same name on to its present reading.
+    """
 
     def __init__(self, options: Paging, requested_size: int) -> None:
         #: The number of the next page to take.

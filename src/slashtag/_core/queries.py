@@ -1,29 +1,25 @@
-"""Queries of the statistics endpoints, and the plans of their requests.
+"""Queries of the statistics endpoints.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
-contradictions.py says how an answer is checked, _summed_statistics.py how results are added up.
+statistics_answers.py says how an answer is checked, _summed_statistics.py how results are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from itertools import pairwise
 from math import inf
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, get_args, overload
 
-from msgspec import Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
 from .._records import PydanticType
-from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
-from .._wording import many
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Span, Statistics
 from .batches import Selector
 from .call import Call
 from .checks import check_int
-from .contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .countries import check_country
 from .dates import (
     PREVIOUS,
@@ -35,15 +31,14 @@ from .dates import (
     parse_span,
     spans_to_compare,
 )
+from .statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .windows import (
     DAY,
     SECOND,
     Bound,
     RangeEnd,
     TimeSlice,
-    Zone,
     only_offset,
-    parse_zone,
     range_slice,
     range_slices,
     segments,
@@ -331,104 +326,8 @@ class CountryGeo(Query[GeoStats], frozen=True):
         return whole_period(zone, self.start, self.end, label, country, *dates)
 
 
-class StatsRequest(Struct, frozen=True, gc=False):
-    """One request of a query: one selector, one time slice, and the call for them."""
-
-    selector: Selector
-    time_slice: TimeSlice
-    call: Call[Any]
-
-
-class Plan(Struct, Generic[R_co], frozen=True):
-    """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
-
-    `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
-    of the result's days, None for a query without days. `missing` is added to that of the result: slashtags
-    that cannot be requested.
-    """
-
-    # A member with an underscore is not for users of the library; its own modules use it.
-
-    query: Query[R_co]
-    _selectors: tuple[Selector, ...]
-    _time_slices: tuple[TimeSlice, ...]
-    span: Span | None
-    _start: int
-    _stop: int
-    missing: int = 0
-    #: Whether the time slices are some of those of the query.
-    _lacks_days: bool = False
-
-    def __len__(self) -> int:
-        return self._stop - self._start
-
-    def __repr__(self) -> str:
-        return f"<Plan of {many(len(self), 'request')}: {self.query!r}>"
-
-    def _requests(self) -> Iterator[StatsRequest]:
-        """Yield the requests, grouped by selector."""
-        width = len(self._time_slices)
-        for n in range(self._start, self._stop):
-            yield self._request(self._selectors[n // width], self._time_slices[n % width])
-
-    def _request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
-        """Return the request for one selector and one time slice."""
-        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice))
-
-    def _only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
-        """Return the plan for one selector and one time slice, or all of them."""
-        slices = self._time_slices if time_slice is None else (time_slice,)
-        lacks_days = self._lacks_days or len(slices) < len(self._time_slices)
-        chosen = replace(self, _selectors=(selector,), _time_slices=slices, _lacks_days=lacks_days)
-        return replace(chosen, _start=0, _stop=len(slices), missing=0)
-
-    def split(self, n: int) -> list[Plan[R_co]]:
-        """Split into `n` plans of about equal length whose results add up to the result of this plan."""
-        if n < 1:
-            raise InvalidRequestError(f"a plan cannot be split into {n} parts")
-        cuts = [self._start + len(self) * i // n for i in range(n + 1)]
-        parts = [self._part(start, stop) for start, stop in pairwise(cuts)]
-        return [replace(parts[0], missing=self.missing), *parts[1:]]
-
-    def _part(self, start: int, stop: int) -> Plan[R_co]:
-        """Return the plan for some of the requests, with only the selectors that it needs."""
-        width = max(1, len(self._time_slices))
-        selectors, skipped = self._selectors[start // width : -(-stop // width)], start // width * width
-        return replace(self, _selectors=selectors, _start=start - skipped, _stop=stop - skipped, missing=0)
-
-
 def check_query(query: object) -> None:
     """Raise InvalidRequestError for what is no query."""
     if not isinstance(query, Query):
         kinds = "DateRange, Day, Year, AllTime or CountryGeo"
         raise InvalidRequestError(f"a query is a {kinds}, not {query!r}")
-
-
-def empty_sum(query: Query[R_co], span: Span | None) -> RunningSum[R_co]:
-    """Return a sum to which the results of all requests are added; see `Query.span`."""
-    return cast("RunningSum[R_co]", RunningSum(query._answer_type.result_type, span))
-
-
-def by_selector(plan: Plan[R_co]) -> list[tuple[Selector, Plan[R_co]]]:
-    """Return each batch, or each tag, of a plan, and the plan of its requests."""
-    return [(selector, plan._only(selector)) for selector in plan._selectors]
-
-
-def make_plan(
-    query: Query[R_co],
-    selectors: Iterable[Selector],
-    timezone: Zone,
-    now: datetime,
-    range_end: RangeEnd,
-) -> Plan[R_co]:
-    """Resolve a query, split it along time, and combine each time slice with each selector.
-
-    Raises InvalidRequestError for what is no query.
-    """
-    check_query(query)
-    zone = parse_zone(timezone)
-    # Without a zone `localized` refuses local times.
-    query = query.resolve(None if timezone is None else zone, now)
-    selectors = tuple(selectors)
-    slices = tuple(query._time_slices(zone, now, range_end))
-    return Plan(query, selectors, slices, query.span(zone), 0, len(selectors) * len(slices))

@@ -49,7 +49,7 @@ class Flow:
 
 
 class Place:
-    """Place of one call in the order of departures, over all its attempts."""
+    """Place of one call in the order of departures; a 429 gives it a new number."""
 
     __slots__ = ("arrival", "entry", "flow", "number", "order")
 
@@ -102,12 +102,12 @@ class Queue(Generic[T]):
         self._length += 1
 
     def put_back(self, place: Place) -> None:
-        """Exchange the place of a call that was answered 429 for one among such calls."""
+        """Give the place of a call that was answered 429 a new number, among such calls."""
         place.order = BACK
         self._number(place)
 
     def depart(self, place: Place) -> None:
-        """Advance the virtual time to that of a call that departs without having waited."""
+        """Advance the virtual time to that of a call that departs, and count the departure."""
         self._virtual[place.order] = max(self._virtual[place.order], place.number)
         self._since_back = 0 if place.order == BACK else self._since_back + 1
 

@@ -27,10 +27,10 @@ from .._errors import (
 )
 from .._records import Page, Record
 from .call import Call
-from .contradictions import StatsAnswer
 from .lenient_json import ReportUnreadable, is_readable, repaired
 from .lenient_json import decode as decode_leniently
 from .scrubber import SCRUBBED_BYTES, Scrubber
+from .statistics_answers import StatsAnswer
 from .throttle.retry_after import http_date
 from .throttle.retry_after import retry_after as parse_retry_after
 

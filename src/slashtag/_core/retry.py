@@ -85,7 +85,7 @@ def pause_of_503(error: SlashtagError | None) -> float:
     return (error.retry_after or 0.0) if isinstance(error, ServerError) and error.status == 503 else 0.0
 
 
-def is_failure(error: BaseException) -> bool:
+def shows_ill_health(error: BaseException) -> bool:
     """Return whether an error is about the service's health and not about the request."""
     if isinstance(error, APIError):
         return isinstance(error, ServerError) or error.status == 408
@@ -111,7 +111,7 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
         return False
     if isinstance(error, TransportError) and error.unsent:
         return True
-    if not is_failure(error):
+    if not shows_ill_health(error):
         return False
     return call.repeat == "always" or (call.repeat == "if not done" and not answer_lost(error))
 

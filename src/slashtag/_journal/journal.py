@@ -192,7 +192,6 @@ class Journal:
 
     def made_batches(self, *, by_activity: bool) -> MadeBatches | None:
         """Return the batches of this job, of links that are sorted by activity, or the others."""
-        self.stop_replaying_pages()
         if self._file.main is None or self._closed.is_set():
             return None
         return self._made[_BY_ACTIVITY if by_activity else _OTHERS]

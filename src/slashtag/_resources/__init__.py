@@ -1,1 +1,1 @@
-"""One method an endpoint."""
+"""Links, tags and statistics: the public methods of a session, and what they share."""

@@ -8,7 +8,7 @@ from anyio import CancelScope
 
 from .._core.batches import Batcher, Key, Selector
 from .._core.look_alikes import look_alikes_together
-from .._core.queries import Plan, StatsRequest
+from .._core.plan import Plan, StatsRequest
 from .._fanout import AsyncReadable
 
 #: Number of links read ahead to be sorted.

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, TypeVar
 
-from .._core.queries import Plan, StatsRequest, empty_sum
+from .._core.plan import Plan, StatsRequest, empty_sum
 from .._errors import SlashtagError
 from .._fanout import Source, WorkerPool
 from .._sending.health import is_refusal

@@ -14,14 +14,15 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from .._core.batches import FEW_KEYS, Selector, without
-from .._core.contradictions import RangeAnswer
 from .._core.freshness import ANOTHER_CONNECTION
 from .._core.look_alikes import look_alikes
 from .._core.month_filter import MonthFilter
-from .._core.queries import AllTime, DateRange, Plan
+from .._core.plan import Plan
+from .._core.queries import AllTime, DateRange
 from .._core.response import SETTLING_SECONDS
 from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search
+from .._core.statistics_answers import RangeAnswer
 from .._core.windows import RangeEnd, TimeSlice, Window, midnight
 from .._errors import SlashtagError, UnexpectedResponseError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool, each_of

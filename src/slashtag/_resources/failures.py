@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
-from .._core.queries import Plan
+from .._core.plan import Plan
 from .._errors import InvalidRequestError
 from .._summed_statistics import Statistics
 from .run_state import Failure

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from .._core.batches import Selector
 from .._core.month_filter import Counts
-from .._core.queries import Plan, empty_sum
+from .._core.plan import Plan, empty_sum
 from .._core.windows import TimeSlice
 from .._errors import SlashtagError
 from .._summed_statistics import RunningSum, Statistics

@@ -1,4 +1,4 @@
-"""Listings of links and tags, returned by `session.urls.list()` and `session.tags.list()`."""
+"""Listings of links and tags, and `Resource`, the base class of `Urls` and `Tags`, which returns them."""
 
 from __future__ import annotations
 

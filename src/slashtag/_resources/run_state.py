@@ -11,7 +11,7 @@ from msgspec import Struct
 from .._core.batches import Key, Selector
 from .._core.call import Call
 from .._core.checks import Progress, check_callback
-from .._core.queries import Plan
+from .._core.plan import Plan
 from .._errors import InvalidRequestError, SlashtagError
 from .._sending.health import RunHealth
 from .._summed_statistics import Statistics

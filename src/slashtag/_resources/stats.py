@@ -1,4 +1,4 @@
-"""Click statistics: public methods for `collect` and `collect_each`."""
+"""Click statistics: the public methods of `session.stats`, and what they have in common."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from copy import copy
@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from .._clicks_table import ClicksTable
 from .._core.batches import Batcher, Key, Keys, Selector, TagNames, in_fixed_order, select
 from .._core.checks import Progress, check_int
-from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, check_query, make_plan
+from .._core.plan import Plan, make_plan
+from .._core.queries import AllTime, CountryGeo, Query, Year, check_query
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
@@ -375,10 +376,12 @@ class Stats:
     def _batcher(self, state: RunState, *, by_activity: bool = False, is_sum: bool = False) -> Batcher:
         """Return the builder of batches; those that the journal's job has made `by_activity` are apart.
 
-        Of a sum it is said which slashtags it may have twice.
+        From now on the journal replays no pages. Of a sum it is said which slashtags it may have twice.
         """
-        journal = self._sender.journal
-        by_job = None if journal is None else journal.made_batches(by_activity=by_activity)
+        by_job = None
+        if (journal := self._sender.journal) is not None:
+            journal.stop_replaying_pages()
+            by_job = journal.made_batches(by_activity=by_activity)
         report = state.report_look_alike if is_sum else None
         return Batcher(self._max_keys_bytes, state.report_bad_key, by_job, report)
 

@@ -35,8 +35,8 @@ class StatsFetcher:
     async def fetch(self, call: Call[Any], window: Window | None = None, *, is_result: bool = True) -> Any:
         """Return the statistics of an answer; an error gets a note that names the batch and window.
 
-        `_core/contradictions.py` says what contradicts itself. If the second answer does too, it is counted
-        and logged, provided that it `is_result`: that it goes into what the caller of the library gets.
+        `_core/statistics_answers.py` says what contradicts itself. If the second answer does too, it is
+        counted and logged, provided that it `is_result`: that it goes into what the library's caller gets.
         """
         service = self.service
         try:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from .._core.batches import Batcher, Selector, select
 from .._core.freshness import PAST_CACHES
-from .._core.queries import Query, empty_sum, make_plan
+from .._core.plan import empty_sum, make_plan
+from .._core.queries import Query
 from .._errors import SlashtagError
 from .._records import ShortUrl
 from .._summed_statistics import Statistics

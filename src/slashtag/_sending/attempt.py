@@ -1,4 +1,4 @@
-"""One attempt and its deadline, and what both ways of sending share: `fast_path` and `session_path`."""
+"""One attempt, its deadline, and what both ways of sending share: `fast_path` and `client_session_path`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def read_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, aioh
 
     A connection with a 5xx is not used again: it may lead to a backend that fails every request.
     """
-    # Not `protocol.read()`, which is this function on a connection of `session_path`.
+    # Not `protocol.read()`, which is this function on a connection of `client_session_path`.
     message, content = await type(protocol).read(protocol)
     if message.code >= 500:
         protocol.force_close()

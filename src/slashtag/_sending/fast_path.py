@@ -6,8 +6,8 @@ parsing, decompression and flow control are still aiohttp's.
 
 These parts of aiohttp are not public. They are used only with versions of aiohttp that our tests cover, and
 only if `ClientSession` is not mocked or traced; otherwise requests go through `ClientSession.request`
-(`session_path`), which gives the same results at a higher cost. Both ways check a connection by `readable`
-and `has_leftover` before they use it again.
+(`client_session_path`), which gives the same results at a higher cost. Both ways check a connection by
+`readable` and `has_leftover` before they use it again.
 """
 
 from __future__ import annotations

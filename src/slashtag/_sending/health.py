@@ -30,7 +30,7 @@ from typing import Any
 import anyio
 
 from .._core.call import Call
-from .._core.retry import RetryPolicy, backoff, is_failure
+from .._core.retry import RetryPolicy, backoff, shows_ill_health
 from .._errors import (
     APIError,
     QueueTimeoutError,
@@ -57,7 +57,7 @@ MOST_IN_VAIN = 8
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Refusals, and other failures, without a success between them after which nothing is split. The 32 batches
 #: that may be under way by default may each have a slashtag at fault, and half as many again until a part of
-#: one is accepted.
+#: one is accepted. With a higher concurrency there may be more: each of these is one Failure, not split.
 MOST_REFUSED_IN_ROW, MOST_FAILED_IN_ROW = 48, 2
 #: Requests that are refused, before one is accepted, until no more are sent: more than the 8 that one batch
 #: of 100 slashtags is taken apart into, as all of these may be wrong.
@@ -186,7 +186,7 @@ class ServiceHealth:
 
     def retried(self, error: BaseException | None, *, is_alone: bool) -> None:
         """Record the end of a retry."""
-        if error is not None and is_failure(error):
+        if error is not None and shows_ill_health(error):
             self._failed_retries += is_alone
             if is_alone and self._failed_retries == OUTAGE_FAILURES:
                 log.warning("the service keeps failing, retrying one request at a time: %s", error)

@@ -23,10 +23,10 @@ from .._core.retry import (
     answer_lost,
     backoff,
     final_error,
-    is_failure,
     is_in_doubt,
     pause_of_503,
     retryable,
+    shows_ill_health,
     tag_limit,
 )
 from .._core.throttle.throttle import Ticket
@@ -110,7 +110,7 @@ class Sender:
         try:
             data = await self._attempt(call, state)
         except SlashtagError as error:
-            state.last = error
+            state.last, state.backoff = error, self._next_backoff(state, error)
         else:
             self.health.succeeded()
             return data
@@ -154,11 +154,15 @@ class Sender:
                 metrics.bytes_received += len(body)
                 scrubber, report = self.transport.scrubber, self._report_unreadable
                 data = parse(call, status, headers, body, scrubber, time(), report)
-            except SlashtagError as error:
+            except RateLimitError as error:
                 headers, body = {}, b""  # which may echo a secret, and which a traceback would show
-                self._failed(call, state, ticket, error, began, loop.time())
+                self._rejected(call, state, ticket, error, began)
                 if is_in_doubt(call, ticket):
                     await self._settle(state)
+            except SlashtagError as error:
+                headers, body = {}, b""
+                self._failed(call, state, ticket, error, began)
+                raise
             except BaseException:
                 self.admission.cancelled(ticket)
                 raise
@@ -188,33 +192,32 @@ class Sender:
             log.debug(text, *_named(call), status, len(body), seconds, extra=fields)
 
     def _failed(
-        self,
-        call: Call[Any],
-        state: CallState,
-        ticket: Ticket,
-        error: SlashtagError,
-        began: float,
-        now: float,
+        self, call: Call[Any], state: CallState, ticket: Ticket, error: SlashtagError, began: float
     ) -> None:
-        """Give the ticket of a failed attempt back; raise the error unless it is a rate-limit 429."""
+        """Give back the ticket of an attempt that failed, and note what that says about the service."""
+        now = asyncio.get_running_loop().time()
         if isinstance(error, RequestFailedError):
             error.method, error.path = call.method, call.path
-        if not isinstance(error, RateLimitError):
-            state.spent += now - began
-            state.answer_lost |= call.method != "GET" and answer_lost(error)
-            if is_failure(error):
-                self.health.failed()
-                self.admission.failed(ticket, now, pause_of_503(error))
-            elif isinstance(error, APIError):
-                self.health.answered()
-                self.admission.accepted(ticket, now)
-            else:  # nothing was learnt: the session was closed, say
-                self.admission.cancelled(ticket)
-            seconds, status = now - began, getattr(error, "status", None)
-            kind = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
-            fields = _fields(call, error=error, duration=seconds)
-            log.debug("%s %s%s: %s, %.3f s", *_named(call), kind, seconds, extra=fields)
-            raise error
+        state.spent += now - began
+        state.answer_lost |= call.method != "GET" and answer_lost(error)
+        if shows_ill_health(error):
+            self.health.failed()
+            self.admission.failed(ticket, now, pause_of_503(error))
+        elif isinstance(error, APIError):
+            self.health.answered()
+            self.admission.accepted(ticket, now)
+        else:  # nothing was learnt: the session was closed, say
+            self.admission.cancelled(ticket)
+        seconds, status = now - began, getattr(error, "status", None)
+        kind = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
+        fields = _fields(call, error=error, duration=seconds)
+        log.debug("%s %s%s: %s, %.3f s", *_named(call), kind, seconds, extra=fields)
+
+    def _rejected(
+        self, call: Call[Any], state: CallState, ticket: Ticket, error: RateLimitError, began: float
+    ) -> None:
+        """Put a call answered 429 back into the queue; raises TagLimitError if no more tags are allowed."""
+        now = asyncio.get_running_loop().time()
         self.health.answered()
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
@@ -282,12 +285,15 @@ class Sender:
         )
         return await retrying(self._send_again, call, state)
 
+    def _next_backoff(self, state: CallState, error: SlashtagError) -> float:
+        """Return the seconds before the next attempt, which are random, or those that a 503 told."""
+        return max(backoff(self.retry, state.attempts, random.random()), pause_of_503(error))
+
     def _gives_up(self, state: CallState) -> bool:
-        """Return whether the policy allows no further attempt; else determine the backoff before it."""
-        policy, told = self.retry, pause_of_503(state.last)
-        state.backoff = max(backoff(policy, state.attempts, random.random()), told)
+        """Return whether the policy allows no further attempt."""
+        policy = self.retry
         out_of_time = state.spent + state.backoff >= policy.max_elapsed
-        out_of_time |= policy.max_wait is not None and told > policy.max_wait
+        out_of_time |= policy.max_wait is not None and pause_of_503(state.last) > policy.max_wait
         out_of_time |= self.health.is_outage(policy.max_elapsed)
         return out_of_time or state.attempts >= policy.max_attempts
 
@@ -313,7 +319,7 @@ class Sender:
         except BaseException as error:
             self.health.retried(error, is_alone=is_alone)
             if isinstance(error, SlashtagError):
-                state.last = error
+                state.last, state.backoff = error, self._next_backoff(state, error)
             raise
         self.health.retried(None, is_alone=is_alone)
         return data

@@ -27,10 +27,11 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
+from .._files import running_loop
 from .attempt import NO_TIMEOUT, USER_AGENT, Attempt, Response
+from .client_session_path import SessionPath
 from .fast_path import SWITCH, TESTED, FastPath, obstacle
 from .health import Finding
-from .session_path import SessionPath
 
 log = logging.getLogger("slashtag")
 
@@ -42,16 +43,6 @@ _NOT_CONNECTED = (
 )
 # A pinned certificate is checked by aiohttp.
 _NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
-
-
-def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop; raises ConfigurationError where there is none, as on trio."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise ConfigurationError(
-            "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
-        ) from None
 
 
 @dataclass(eq=False, repr=False)

@@ -39,7 +39,8 @@ T = TypeVar("T")
 R = TypeVar("R", ShortUrl, Tag)
 log = logging.getLogger("slashtag")
 
-#: A load has no row twice: to look for such rows would take DuckDB as much memory as all rows at once.
+#: Rows with the same primary key (or `merge_key`) are replaced. A load has no row twice: to look for such
+#: rows would take DuckDB as much memory as all rows at once.
 MERGE: Any = {"disposition": "merge", "strategy": "delete-insert", "deduplicated": True}
 
 #: Tables of listings, all of whose rows each load replaces, in one transaction.

@@ -1,1 +1,1 @@
-"""Search for the counts of every slashtag in few answers about several of them, for per-link tables."""
+"""Search for the counts of every key from few answers about several of them, for per-link tables."""

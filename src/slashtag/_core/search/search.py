@@ -2,10 +2,11 @@
 
 The service answers what at most 100 keys have together: a total, and counts by label in several dimensions
 (day, country, ...), each of which adds up to the total. The search asks whole batches, then first halves of
-what has clicks, those of several batches in one question, and takes the answers apart. At last it asks all
-keys with clicks again in CHECKS other sets: no two keys of a batch are in the same combination of sets. A
-`Cell` is a batch (a root), or half of a cell; each of its counts is a number of the `Bounds`. A `Question`
-asks what some cells have together. A count is a result if the answers leave no other value.
+what has clicks, those of several batches in one question, and takes the answers apart: a second half has
+the rest. At last it asks all keys with clicks again in CHECKS other sets: no two keys of a batch are in the
+same combination of sets. A `Cell` is a batch (a root), or half of a cell; each of its counts is a number of
+the `Bounds`. A `Question` asks what some cells have together. A count is a result if the answers leave no
+other value.
 
 What an answer says                    What follows
 -------------------------------------  -------------------------------------------------------------------
@@ -18,8 +19,9 @@ contradicts others, of one cell alone  its batch is asked again, then those aske
 one of these has changed               its earlier answers hold up to the change, and it is checked again
 none of these has changed              an earlier answer was wrong: the batch begins anew, each half alone; if
                                        it did before, the service does not count what it is asked
-no answer, of one cell alone           its batch is asked key by key, like one that changes often; all batches
-                                       are if there are more questions than keys
+no answer, of one cell alone           its batch is asked key by key, like one that changes often
+more questions than the batches bring  all batches are asked key by key: each brings one a key, and CHECKS + 2
+                                       more; halves that become batches bring none
 
 A cell without clicks is asked again where a question has room. What is asked depends on the batches and the
 answers alone, so that a second run can replay a journal.
@@ -263,7 +265,7 @@ class Search:
             if cell.root not in self._roots:
                 continue
             if len(cell.units) > 1 and not cell.halves and cell.total(self._bounds.low):
-                self._bounds.accepts(cell.halve)
+                self._bounds.accepts(cell.halve)  # always: one half may have everything, the other nothing
                 cells += cell.halves
                 if cell is cell.root:
                     self._unchecked[cell] = None

@@ -123,8 +123,8 @@ async def top(
         # Of the rows only, as it says which of them have several tags.
         of_shown = {} if of_tags else {each.name: links.by_slashtag[each.name] for each in shown}
         if names and selected.keys is not None:  # a given link shares its clicks with others of its slashtag
-            sharing = await Links.sharing(session, [*of_shown], progress, selected.listed)
-            of_shown = sharing.by_slashtag
+            all_links = await Links.sharing(session, [*of_shown], progress, selected.listed)
+            of_shown = all_links.by_slashtag
         more = await LinkColumns.read(session, names, of_shown)
     if no_clicks and len(shown) < len(ranked):
         run.say(f"{many(len(ranked) - len(shown), 'more link')} without clicks: --limit shows more")

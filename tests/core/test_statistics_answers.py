@@ -25,8 +25,8 @@ from slashtag import (
     Year,
 )
 from slashtag._core.batches import Selector
-from slashtag._core.contradictions import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
-from slashtag._core.queries import empty_sum
+from slashtag._core.plan import empty_sum
+from slashtag._core.statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from slashtag._core.windows import Window
 from slashtag._summed_statistics import RunningSum, days
 
