@@ -219,9 +219,9 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
 ) -> None:
     """With the same examples each time: no law, as errors can cancel each other out in all answers.
 
-    That needs batches as small as these, where checks have no room for links without clicks, and is rare:
-    none of 12,000 accounts made by chance. In one that was found a batch of 8 had its first answer from before
-    a click, and 10 links of 18 had one click each.
+    That needs batches as small as these, where checks have no room for links without clicks. It is rare: none
+    of 12,000 accounts made by chance. In one that was found a batch of 8 had its first answer before a click,
+    and 10 links of 18 had one click each.
     """
     count, table = account
     dimensions = sorted({label[0] for counts in table.values() for label in counts if label != TOTAL})
