@@ -15,7 +15,8 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Mea
     400                  error           error                nothing
 
 - A page is short if it holds fewer items than its own pageSize and than were requested. A length that is a
-  multiple of 10 looks like a cap: the end is then confirmed by the next page, over another connection.
+  multiple of 10 looks like a cap: the end is then confirmed by the next page, over another connection unless
+  it was requested ahead.
 - "Behind the end" are pages requested before the end was known, and the page that confirms it. Other answers
   than nothing are asked once more.
 - A listing is complete if as many different items were given as there are records on its pages. A repeated
@@ -126,8 +127,8 @@ class PageCursor(Generic[T]):
     def asks_again(self) -> bool:
         """Whether the next request asks once more for what an answer has told.
 
-        That is a page whose first answer is in doubt, the page behind a short one, which has to be empty, or
-        any page of a listing that is read again.
+        That is a page whose first answer is in doubt, the page behind a short one, which has to be empty,
+        unless it was requested ahead, or any page of a listing that is read again.
         """
         reading = self._reading
         return reading.first_answer is not None or reading.confirms_end or self._is_read_again

@@ -8,8 +8,8 @@ back after another failure           as it was: it is the oldest of its flow
 refused (429s of its own)            before all others, as they take no turn of others
 while the limit is exhausted         one of those with the fewest 429s, the newest of them
 
-The call with the lowest number departs, of equal ones the first that came; the virtual time is the number
-of the last that departed. So each operation that waits gets one turn in each round, however many calls it
+The call with the lowest number departs, of equal ones the first that came; the virtual time is the highest
+number that departed. So each operation that waits gets one turn in each round, however many calls it
 has, and a single call waits for one call of each operation at most. Of the calls that met a 429 one departs
 after TURNS others. So a single call that met one waits for one such call of each operation at most, and for
 TURNS others with each.

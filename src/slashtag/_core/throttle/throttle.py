@@ -37,10 +37,10 @@ experiments: 429s below them occur anyway, up to one in five; only if there are 
 higher rate or number in flight causes them. The next rate is then between what was accepted and the pace at
 that time, nearer to the first.
 
-A call that was answered 429 waits by itself for half of the time since its first 429, or its Retry-After if
-that is longer; while the limit is exhausted, with the others. A probe's Retry-After delays the session, for
-as long as the limit has been exhausted already: the wait at most doubles, one wrong answer costs little, a
-real pause is kept.
+A call that was answered 429 waits by itself for half of the time since its first 429, 0.125 to 3.5 s, or its
+Retry-After if that is longer; while the limit is exhausted, with the others. A probe's Retry-After delays the
+session, for as long as the limit has been exhausted already: the wait at most doubles, one wrong answer costs
+little, a real pause is kept.
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
 others. It waits by itself, twice as long each time, up to a minute, counts in no sum, takes nothing of the
 cap, and after the first time no departure of the curve.
@@ -60,7 +60,7 @@ LEAK = STRAYS / (1 - STRAYS)  # of a 429 that an accepted request offsets: up to
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
 BRIEF = 0.5  # seconds in which fewer than 2 * CLUSTER requests measure no rate: they may be few by chance
-SLOWEST = 3.5  # seconds between probes without Retry-After: lost at most, 6 % of a minute
+SLOWEST = 3.5  # seconds between probes, and of a wait, without Retry-After: lost at most, 6 % of a minute
 SLACK = 0.01  # seconds that a departure may be early or late: timers are; at 500/s a burst of 5
 SAMPLE = 25  # requests at least until a curve is at its rate, which is then measured to 4 %; and of a quota
 QUICK, LONG = 2.5, 7.5  # seconds until a curve is at its rate: a lifted limit takes 3 to 5 times that
@@ -250,7 +250,7 @@ class Throttle:
         """Return whether 429s are more frequent above than below, and not by chance."""
         (below, few), (above, many) = self._counts
         expected = min(few / (below + few + 1), STRAYS) * (above + many)
-        return many > expected + sqrt(expected) + 1 / 2  # one standard deviation of chance
+        return many > expected + sqrt(expected) + 1 / 2  # one standard deviation, rounded
 
     def _is_measured(self, now: float) -> bool:
         """Return whether the measurement was not idle, nor brief, nor with few requests."""
