@@ -307,6 +307,7 @@ class Throttle:
             self._follow(self._given, sent, now)
         elif sent - self._since > max(QUICK, measured / 2) and passed >= SAMPLE and not is_idle:
             self.state, self._budget, self._width, self._rate = QUOTA, passed, measured, passed / measured
+            # In a sliding window the rest of what was sent at its beginning expires a little later.
             self._pause(sent + EARLY * measured)
         elif budget and (passed > (1 - DIP) * budget or measured < 2 * EARLY * self._width):
             self.state, self._budget = QUOTA, max(passed, budget)
