@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
-from slashtag._core.windows import Window, format_offset, parse_zone, segments, windows
+from slashtag._core.windows import Window, format_offset, parse_zone, range_slices, segments, windows
 
 from . import clicklog
 from .clicklog import TURNS, ZONES
@@ -198,6 +198,29 @@ def test_a_date_and_an_instant_bound_what_lies_between_them(at: datetime, later:
             local = instant.astimezone(zone).date()
             inside = (instant >= at and local <= day) if start is at else (local >= day and instant <= at)
             assert _holding(tiles, instant) == inside
+
+
+@pytest.mark.parametrize("zone", [timezone(timedelta(hours=2)), ZoneInfo("Europe/Berlin")], ids=str)
+def test_a_range_is_split_once(zone: tzinfo) -> None:
+    days = date(2024, 3, 1), date(2024, 3, 31)
+    assert range_slices(*days, zone, "inclusive") is range_slices(*days, zone, "inclusive")
+
+
+def test_a_zone_whose_offset_changes_is_split_anew() -> None:
+    class Changing(ZoneInfo):
+        ahead = timedelta()
+
+        def utcoffset(self, dt: datetime | None) -> timedelta:
+            return self.ahead
+
+        def fromutc(self, dt: datetime) -> datetime:
+            return dt + self.ahead
+
+    zone, days = Changing("UTC"), (date(2024, 3, 1), date(2024, 3, 2))
+    before = range_slices(*days, zone, "inclusive")
+    zone.ahead = timedelta(hours=1)
+    fixed = timezone(zone.ahead)
+    assert range_slices(*days, zone, "inclusive") == range_slices(*days, fixed, "inclusive") != before
 
 
 @example((date(2024, 10, 31), date(2024, 12, 1)), UTC)

@@ -214,9 +214,9 @@ def range_slice(window: Window, range_end: RangeEnd) -> TimeSlice:
 
 def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
     """Return the time slices of a date range."""
-    # Cached for callers that repeat a range: splitting takes as long as a request. Not for other zones: a
-    # tzinfo of the caller may change its mind, or have no hash.
-    split = _range_slices if isinstance(zone, timezone) else _range_slices.__wrapped__
+    # Cached for callers that repeat a range: splitting takes as long as a request. Not for a
+    # tzinfo of another class, nor of a subclass: its offsets may change, or it may have no hash.
+    split = _range_slices if type(zone) in (timezone, ZoneInfo) else _range_slices.__wrapped__
     return split(start, end, zone, range_end)
 
 

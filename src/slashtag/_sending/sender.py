@@ -108,7 +108,7 @@ class Sender:
         self.health.check(call, self.retry.max_elapsed)
         state = CallState(self.admission.place(self.flow), on_send=on_send)
         try:
-            data = await self._attempt(call, state)
+            data = await self._send_past_429s(call, state)
         except SlashtagError as error:
             state.last, state.backoff = error, self._next_backoff(state, error)
         else:
@@ -121,7 +121,7 @@ class Sender:
                 state.last = error
         raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
 
-    async def _attempt(self, call: Call[T], state: CallState) -> T:
+    async def _send_past_429s(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
         loop, metrics = self.transport.loop, self.metrics
         assert loop is not None
@@ -315,7 +315,7 @@ class Sender:
             state.spent += clock() - began
         metrics.retries += 1
         try:
-            data = await self._attempt(call, state)
+            data = await self._send_past_429s(call, state)
         except BaseException as error:
             self.health.retried(error, is_alone=is_alone)
             if isinstance(error, SlashtagError):

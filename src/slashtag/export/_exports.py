@@ -6,7 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .. import (
     AsyncSession,
@@ -179,69 +179,40 @@ async def export_clicks(
     if columns and by == "tag":
         raise InvalidRequestError(f"{', '.join(columns)}: of links, and each row is about the links of a tag")
     clicks_table(by, columns)  # refuses other columns
-    links: Links | None = None
-    by_tag: ByTag | None = None
-    of_slashtag: dict[str, list[ShortUrl]] = {}
-    reconciles = True
-    if by == "tag":
-        # Which links a tag has says whether an earlier answer of a job still holds.
-        if tags is None:
-            by_tag = await ByTag.read(session)
-            tags = by_tag.links_of
-            reconciles = not by_tag.unnamed
-        elif session._is_job:
-            tags = await links_of_tags(session, tags)
-    elif keys is None:
-        links = await Links.read(session, tags=tags)
-        of_slashtag = links.by_slashtag
-        # collect_each reports the latter.
-        keys, tags = [*links.keys_of(links.own), *links.uncountable], None
-    elif columns:
-        keys = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
-        of_slashtag = (await Links.sharing(session, keys)).by_slashtag
-    more = await LinkColumns.read(session, columns, of_slashtag)
-    written, waiting, failures = 0, list[Row](), list[Failure]()
-    answered, total = False, RangeStats()
+    selected = await _select(session, keys, tags, by, columns)
+    cells = await LinkColumns.read(session, columns, selected.of_slashtag)
+    rows = _SeriesWriter(writer, start, end, dimensions, cells)
+    answered, total, failures = False, RangeStats(), list[Failure]()
 
     def fail(failure: Failure) -> object:
         failures.append(failure)
         return None if on_error is None else on_error(failure)
 
     options: dict[str, Any] = {"timezone": zone, "on_error": None if on_error is None else fail}
-
-    async def add(name: str, stats: RangeStats) -> None:
-        nonlocal written, waiting, reconciles
-        reconciles &= stats.complete and not (dimensions and stats.incomplete_dimensions)
-        rows = dimension_rows(stats, start, end, name) if dimensions else clicks_rows(stats, name)
-        cells = more.cells(name)
-        waiting += ((of, *cells, *counts) for of, *counts in rows) if cells else rows
-        if len(waiting) >= BATCH:
-            written, waiting = written + await _write(writer, waiting), []
-
-    order: Any = "hits" if links else True  # True: that in which they are given
+    links, by_tag = selected.links, selected.by_tag
     each = session.stats.collect_each(
-        query, keys=keys, tags=tags, ordered=order, progress=progress, **options
+        query, keys=selected.keys, tags=selected.tags, ordered=selected.order, progress=progress, **options
     )
     async with each:
         async for name, stats in each:
             answered = True
-            await add(name, stats)
+            await rows.add(name, stats)
             if by_tag is not None:
                 total += stats
-    shares = await links.shares(session, query, **options) if links is not None and links.foreign else {}
+    shares = await links.shares(session, query, **options) if links.foreign else {}
     for name, share in shares.items():
         answered = True
-        await add(name, share.least)
+        await rows.add(name, share.least)
     bounded = sum(not share.total.are_equal for share in shares.values())
     if by_tag is not None and by_tag.no_tag is not None:
         stats = await by_tag.without_tag(session, query, None if failures else total, **options)
         answered |= stats.total > 0
-        await add(by_tag.no_tag, stats)
-        reconciles &= all(link.tag_id for link in by_tag.links.uncountable)
+        await rows.add(by_tag.no_tag, stats)
+        rows.reconciles &= not by_tag.unnamed and all(link.tag_id for link in by_tag.links.uncountable)
     if failures and not answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
-    written += await _write(writer, waiting)
+    await rows.flush()
     missing = sorted({name for failure in failures for name in failure.keys or (failure.tag or "",)})
     # Formats without a place for it have none, and neither may a writer of the caller's.
     describe: Callable[[Mapping[str, str]], object] | None = getattr(writer, "describe", None)
@@ -252,12 +223,77 @@ async def export_clicks(
                 "timezone": str(timezone or "+00:00").removeprefix("UTC") or "+00:00",
                 "start": start.isoformat(),
                 "end": end.isoformat(),
-                "complete": str(reconciles and not failures and not bounded).lower(),
+                "complete": str(rows.reconciles and not failures and not bounded).lower(),
                 "missing": ",".join(missing)[:MOST_CHARACTERS],
             }
         )
-    shared = len(links.repeated | links.foreign) if links else 0
-    return Summary(rows=written, reconciles=reconciles, shared=shared, bounded=bounded)
+    shared = len(links.repeated | links.foreign)
+    return Summary(rows=rows.written, reconciles=rows.reconciles, shared=shared, bounded=bounded)
+
+
+class _Selection(Struct, frozen=True, kw_only=True):
+    """What `collect_each` is to request: `keys` or `tags`, in which order.
+
+    `links` are those that were listed for this, none for given selectors; `of_slashtag` are those that the
+    columns describe; `by_tag` is set where all tags are selected.
+    """
+
+    keys: Keys | None = None
+    tags: Iterable[str] | None = None
+    order: Literal[True, "hits"] = True
+    links: Links = field(default_factory=Links)
+    of_slashtag: dict[str, list[ShortUrl]] = {}
+    by_tag: ByTag | None = None
+
+
+async def _select(
+    session: AsyncSession, keys: Keys | None, tags: Iterable[str] | None, by: By, columns: Sequence[str]
+) -> _Selection:
+    """List the links or tags that are not given, and those that columns need."""
+    if by == "tag":
+        # Which links a tag has says whether an earlier answer of a job still holds.
+        if tags is None:
+            by_tag = await ByTag.read(session)
+            return _Selection(tags=by_tag.links_of, by_tag=by_tag)
+        return _Selection(tags=await links_of_tags(session, tags) if session._is_job else tags)
+    if keys is None:
+        links = await Links.read(session, tags=tags)
+        # Uncountable ones too: collect_each reports them.
+        keys = [*links.keys_of(links.own), *links.uncountable]
+        return _Selection(keys=keys, order="hits", links=links, of_slashtag=links.by_slashtag)
+    # Tags beside keys are refused by collect_each.
+    if not columns:
+        return _Selection(keys=keys, tags=tags)
+    keys = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
+    return _Selection(keys=keys, tags=tags, of_slashtag=(await Links.sharing(session, keys)).by_slashtag)
+
+
+class _SeriesWriter(Struct):
+    """Writes the rows of series in batches; `reconciles` as of Summary."""
+
+    writer: Writer
+    start: date
+    end: date
+    dimensions: bool
+    columns: LinkColumns
+    written: int = 0
+    reconciles: bool = True
+    waiting: list[Row] = []
+
+    async def add(self, name: str, stats: RangeStats) -> None:
+        self.reconciles &= stats.complete and not (self.dimensions and stats.incomplete_dimensions)
+        if self.dimensions:
+            rows = dimension_rows(stats, self.start, self.end, name)
+        else:
+            rows = clicks_rows(stats, name)
+        cells = self.columns.cells(name)
+        self.waiting += ((of, *cells, *counts) for of, *counts in rows) if cells else rows
+        if len(self.waiting) >= BATCH:
+            await self.flush()
+
+    async def flush(self) -> None:
+        rows, self.waiting = self.waiting, []
+        self.written += await _write(self.writer, rows)
 
 
 def _until_today(
