@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, timedelta
 from typing import Any
 
@@ -30,6 +28,7 @@ from slashtag import (
 from slashtag._internal import Selector, days
 from slashtag.dlt._compare import DISAGREE, Comparison, counted_days
 from slashtag.dlt._held import Held
+from tests.support.loads_without_dlt import held_of
 from tests.support.warehouses import DAY
 
 Cell = tuple[str, date]
@@ -84,15 +83,7 @@ def table(clicks: dict[Cell, int], *faults: tuple[Cell, int | None]) -> Held:
     wrong = {cell: n for cell, n in faults if n is None or n >= 0}
     rows = [(name, day, wrong.get((name, day), clicks.get((name, day), 0))) for name in NAMES for day in DAYS]
     rows += [(*cell, -n) for cell, n in faults if n is not None and n < 0]
-    values = [(name, day.isoformat(), n) for name, day, n in rows if n is not None]
-
-    def execute(query: str, arguments: Sequence[str]) -> Any:
-        with closing(sqlite3.connect(":memory:")) as database:
-            database.execute("CREATE TABLE held (slashtag, date, clicks)")
-            database.executemany("INSERT INTO held VALUES (?, ?, ?)", values)
-            return database.execute(query.replace("%s", "?"), list(arguments)).fetchall()
-
-    return Held(execute, "held")
+    return held_of((name, day, n) for name, day, n in rows if n is not None)
 
 
 async def compared(
