@@ -61,6 +61,7 @@ def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: 
     assert f"{3 * len({url.slashtag for url in box.truth.urls()}):,} clicks_daily" in again.err
 
 
+@pytest.mark.unmeasured
 def test_a_file_is_audited_if_its_zone_and_days_are_given(cli: Cli, box: Sandbox) -> None:
     assert cli("export", "clicks", "2025-09-01", "2025-11-30", "--all", "-o", "q.csv").code == 0
     assert cli("audit", "q.csv", *DAYS, "--all").code == 0

@@ -65,6 +65,8 @@ def test_a_bucket_that_is_not_there_is_told_before_anything_is_sent(
     with pytest.raises(ExportError, match="check the bucket none"):
         other.load(box)
     assert not box.requests
+    other.arguments["path"] = "s3://lake/b"
+    assert other.load(box, since=clock.today)["links"] == 130
 
 
 @pytest.mark.filterwarnings("ignore")

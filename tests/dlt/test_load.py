@@ -557,8 +557,9 @@ def test_every_table_is_there_from_the_first_load_on(target: Target, links: int)
         assert [row[4] for row in target.rows("clicks_by_dimension")] == [1]
 
 
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("target", ["filesystem", "duckdb"], indirect=True)
+@pytest.mark.parametrize(
+    "target", ["filesystem", pytest.param("duckdb", marks=pytest.mark.unmeasured)], indirect=True
+)
 def test_a_warehouse_is_bound_to_its_account(
     box: Sandbox, clock: Clock, target: Target, tmp_path: Path
 ) -> None:

@@ -74,8 +74,9 @@ def test_tables_of_postgres_have_primary_keys(
     }
 
 
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("target", ["filesystem", "sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "target", ["filesystem", pytest.param("sqlite", marks=pytest.mark.unmeasured)], indirect=True
+)
 def test_a_listing_that_shrank_is_not_loaded_unless_that_is_allowed(
     box: Sandbox, clock: Clock, target: Target
 ) -> None:
