@@ -165,8 +165,9 @@ def test_an_earlier_start_and_more_lookback_are_filled(box: Sandbox, clock: Cloc
     box.add_click(box.truth.urls()[0].slashtag, datetime.combine(clock.today - 8 * DAY, clock_time(9), UTC))
     duck.load(box, lookback=9)
     assert duck.daily() == truth(box, clock.today)
-    # A later start leaves out no earlier day, of a new link neither.
+    # A later start leaves out no earlier day, of a new link neither, nor late clicks of which the hits tell.
     box.add_url("new")
+    box.add_click(box.truth.urls()[1].slashtag, datetime.combine(START, clock_time(9), UTC))
     duck.load(box, since=late)
     assert duck.daily() == truth(box, clock.today)
 
@@ -518,10 +519,12 @@ def test_a_duckdb_file_may_have_any_name(box: Sandbox, clock: Clock, tmp_path: P
 
 @pytest.mark.unmeasured
 def test_two_duckdb_files_of_one_stem_are_two_warehouses(box: Sandbox, clock: Clock, tmp_path: Path) -> None:
-    for name in ("clicks.1.duckdb", "clicks.2.duckdb"):
+    true = {cell: n for cell, n in truth(box, clock.today).items() if cell[1] == clock.today}
+    for name, zeros in (("clicks.1.duckdb", True), ("clicks.2.duckdb", False)):
         target = local("duckdb", tmp_path)
         target.arguments["path"] = tmp_path / name
-        assert target.load(box, since=clock.today)["clicks_daily"] > 0
+        target.load(box, since=clock.today, zeros=zeros)
+        assert target.daily() == {cell: n for cell, n in true.items() if n or zeros}
 
 
 def test_a_duckdb_file_that_cannot_be_told_from_a_schema_is_refused(tmp_path: Path) -> None:
