@@ -26,6 +26,7 @@ from slashtag import (
 from slashtag.dlt import Audit, Monitor, _records, audit, audit_file
 from slashtag.sandbox import Sandbox
 from tests.support.laws import examples
+from tests.support.loads_without_dlt import Warehouse
 from tests.support.sandboxes import altered, forget, new_key, refused_link
 from tests.support.warehouse_days import lagging, rename, swap
 from tests.support.warehouses import DAY, START, Clock, Target, local, simulated_clock, truth
@@ -149,8 +150,10 @@ def test_renamed_deleted_and_new_links_are_no_faults(box: Sandbox, clock: Clock,
     assert [each.slashtags for each in audited(duck, box).unproved] == [(clicked,)]
 
 
-def test_a_listing_that_is_cut_short_proves_nothing(box: Sandbox, clock: Clock, duck: Target) -> None:
-    duck.load_first(box)
+async def test_a_listing_that_is_cut_short_proves_nothing(
+    box: Sandbox, clock: Clock, warehouse: Warehouse
+) -> None:
+    await warehouse.load()
     first: list[Any] = []
 
     def cut(asked: Any, answered: Any) -> Any:
@@ -160,7 +163,7 @@ def test_a_listing_that_is_cut_short_proves_nothing(box: Sandbox, clock: Clock, 
         return answered
 
     with altered(box, cut):
-        assert audited(duck, box).unproved
+        assert (await warehouse.audit()).unproved
 
 
 def test_what_is_no_load_of_this_account_is_refused(
@@ -199,22 +202,21 @@ def test_a_new_apikey_is_of_the_same_account_if_the_links_are_the_same(
             audited(duck, box)
 
 
-@pytest.mark.unmeasured
-def test_a_backend_that_lags_behind_is_never_taken_for_a_proof(
-    box: Sandbox, clock: Clock, duck: Target
+async def test_a_backend_that_lags_behind_is_never_taken_for_a_proof(
+    box: Sandbox, clock: Clock, warehouse: Warehouse
 ) -> None:
     clock.today = date(2024, 4, 2)
-    duck.load_first(box)
+    await warehouse.load()
     name, day = single(box)[0], date(2024, 3, 5)
     for first in (0, 1):
         click(box, name, day, first)
         with lagging(box, day, first):
-            found = audited(duck, box)
+            found = await warehouse.audit()
         assert not found.is_proved
         assert cells(found) <= {(name, day)}
-    duck.load(box)
+    await warehouse.load()
     with lagging(box, day, 0):
-        assert audited(duck, box).differences == ()
+        assert (await warehouse.audit()).differences == ()
 
 
 @pytest.mark.unmeasured
@@ -235,12 +237,11 @@ def test_answers_that_count_some_of_the_slashtags_are_no_faults(clock: Clock, tm
         assert found.unproved
 
 
-@pytest.mark.unmeasured
-def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, duck: Target) -> None:
-    duck.load_first(box)
+async def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, warehouse: Warehouse) -> None:
+    await warehouse.load()
     name = single(box)[0]
     with refused_link(box, name, 403):
-        found = audited(duck, box)
+        found = await warehouse.audit()
     assert [each.slashtags for each in found.unproved] == [(name,)]
     assert found.differences == ()
 

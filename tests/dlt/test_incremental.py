@@ -20,11 +20,6 @@ from tests.support.warehouse_days import lagging, rename, swap
 from tests.support.warehouses import DAY, START, Clock, truth
 
 
-@pytest.fixture
-def warehouse(box: Sandbox) -> Warehouse:
-    return Warehouse(box)
-
-
 def click(box: Sandbox, key: str, day: date, hour: int = 9, **more: Any) -> None:
     box.add_click(key, datetime.combine(day, clock_time(hour), UTC), **more)
 
