@@ -7,6 +7,7 @@ import os
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ if not os.environ.get("CI"):
 
 import duckdb
 
-from slashtag.dlt import Audit, Monitor, Unproved
+from slashtag.dlt import Audit, Difference, Monitor, Unproved
 
 SINCE = ("--since", "2025-09-01")
 DAYS = ("--timezone", "+00:00", *SINCE, "--until", "2025-11-30")
@@ -32,6 +33,7 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.unmeasured
 def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: Cli, box: Sandbox) -> None:
     assert cli("sync", "clicks.duckdb", *SINCE).code == 0
     whole = cli("audit", "clicks.duckdb")
@@ -59,6 +61,7 @@ def test_a_difference_is_a_row_and_the_exit_code_is_3_until_it_is_repaired(cli: 
     assert f"{3 * len({url.slashtag for url in box.truth.urls()}):,} clicks_daily" in again.err
 
 
+@pytest.mark.unmeasured
 def test_a_file_is_audited_if_its_zone_and_days_are_given(cli: Cli, box: Sandbox) -> None:
     assert cli("export", "clicks", "2025-09-01", "2025-11-30", "--all", "-o", "q.csv").code == 0
     assert cli("audit", "q.csv", *DAYS, "--all").code == 0
@@ -92,6 +95,32 @@ def test_what_cannot_be_audited_is_refused_before_anything_is_sent(
     ran = cli("audit", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert not box.requests
+
+
+def test_differences_and_repairs_of_a_warehouse_are_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    day = date(2025, 9, 3)
+    found = Audit(
+        first=day,
+        last=day,
+        timezone="+00:00",
+        links=20,
+        differences=(Difference("k", day, 3, 1, 1),),
+        repaired=(Difference("r", day, 3, 1, 1),),
+        repair_requests=1_234,
+    )
+    given: dict[str, Any] = {}
+    module = SimpleNamespace(
+        audit=lambda pipeline, **options: given.update(options, pipeline=pipeline) or found,
+        local_pipeline=lambda *arguments, **options: (*arguments, options["dataset"]),
+        Monitor=Monitor,
+    )
+    monkeypatch.setattr("slashtag.cli.commands.audit.imported", lambda _: module)
+    Path("c.duckdb").touch()
+    ran = cli("audit", "c.duckdb", "--repair", "--dataset", "clicks", "--by-day")
+    (row,) = objects(ran.out)
+    assert (ran.code, row["slashtag"], row["held"], row["counted"]) == (3, "k", 3, 1)
+    assert ("1 day" in ran.err, "1,234 requests" in ran.err) == (True, True)
+    assert (given["pipeline"], given["repair"], given["by_day"]) == ((None, "c.duckdb", "clicks"), True, True)
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 30), (3, 2)])

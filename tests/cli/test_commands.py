@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -97,6 +98,17 @@ def test_a_span_is_said_in_words_wherever_one_stands(
     assert sum(row["clicks"] for row in objects(exported.out)) == now
 
 
+def test_the_most_words_that_are_one_span_are_one(cli: Cli) -> None:
+    # The first of them alone are no span, or another one.
+    for words in (["last", "month"], ["last", "30", "days"], ["this", "month", "to", "date"]):
+        ran, joined = (cli("stats", *given, "--by", "country") for given in (words, ["-".join(words)]))
+        assert (ran.code, ran.out) == (0, joined.out)
+        assert ran.err.partition(";")[0] == joined.err.partition(";")[0]
+    for command in ("stats", "top"):
+        ran = cli(command, "--compare", "this", "month", "to", "date", "--format", "csv", "2024-06")
+        assert (ran.code, f"compared with {date.today():%Y-%m}-01" in ran.err) == (0, True)
+
+
 #: Commands for which the service has no operation.
 NOT_IN_API = [
     *(("urls", word) for word in ("create", "add", "delete", "rm")),
@@ -115,6 +127,8 @@ NOT_IN_API = [
         (("campaigns",), "slashtag tags list"),
         (("stats", "last-month", "newsletter"), "--tag newsletter"),
         (("top", "newsletter", "last", "month"), "--tag newsletter"),
+        (("stats", "newsletter", "last", "month"), "--tag newsletter"),
+        (("stats", "last", "month", "newsletter"), "--tag newsletter"),
         (("top", "last", "month", "by", "tag"), "last month --by tag"),
         (("stats", "last", "month", "vs", "june", "2024"), "last month --compare june 2024"),
         (("top", "10", "last", "month"), "--limit 10"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -252,7 +253,7 @@ def test_links_that_are_selected_and_told_more_of_are_listed_once(
 def test_a_file_is_told_with_its_rows_and_what_columns_can_be_added(
     cli: Cli, box: Sandbox, tmp_path: Path
 ) -> None:
-    for command, added in (
+    commands = (
         (("top", "2024-06"), "tag,short_url,destination"),
         (("top", "2024-06", "--columns", "short_url"), "short_url,tag,destination"),
         (("top", "2024-06", "--columns", "tag,short_url,destination"), None),
@@ -260,18 +261,18 @@ def test_a_file_is_told_with_its_rows_and_what_columns_can_be_added(
         (("stats", "2024-06", "--by", "tag"), None),
         (("stats", "2024-06", "--by", "device,tag"), None),
         (("stats", "2024-06"), None),
-    ):
-        printed = len(objects(cli(*command, "--format", "jsonl").out))
-        assert " rows to " not in cli(*command).err
-        for form in ("csv", "xlsx", "jsonl"):
-            path = tmp_path / f"rows.{form}"
-            ran = cli(*command, "-o", str(path))
-            assert (ran.code, ran.out) == (0, "")
-            rows = len(read_table(path)[1])
-            assert rows == printed
-            assert f"; {rows} rows to {path}; " in ran.err
-            assert ("more columns" in ran.err) == (added is not None)
-            assert added is None or f"more columns: --columns {added}" in ran.lines
+    )
+    for (command, added), form in zip(commands, cycle(("csv", "xlsx", "jsonl")), strict=False):
+        printed = cli(*command, "--format", "jsonl")
+        assert " rows to " not in printed.err
+        path = tmp_path / f"rows.{form}"
+        ran = cli(*command, "-o", str(path))
+        assert (ran.code, ran.out) == (0, "")
+        rows = len(read_table(path)[1])
+        assert rows == len(objects(printed.out))
+        assert f"; {rows} rows to {path}; " in ran.err
+        assert ("more columns" in ran.err) == (added is not None)
+        assert added is None or f"more columns: --columns {added}" in ran.lines
 
 
 SPAN = ("2024-06-01", "2024-06-30")

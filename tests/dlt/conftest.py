@@ -16,6 +16,7 @@ if not os.environ.get("CI"):
 from dlt.common.destination.reference import Destination
 
 from slashtag.sandbox import Sandbox
+from tests.support.loads_without_dlt import Warehouse
 from tests.support.sandboxes import renew
 from tests.support.warehouses import (
     Clock,
@@ -88,6 +89,11 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 @pytest.fixture
 def duck(tmp_path: Path) -> Target:
     return local("duckdb", tmp_path)
+
+
+@pytest.fixture
+def warehouse(box: Sandbox) -> Warehouse:
+    return Warehouse(box)
 
 
 @pytest.fixture(scope="session")

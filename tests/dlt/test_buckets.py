@@ -28,6 +28,7 @@ def bucket() -> Iterator[Any]:
         yield system
 
 
+@pytest.mark.unmeasured
 @pytest.mark.filterwarnings("ignore")
 def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: Any, tmp_path: Path) -> None:
     target = Target({"destination": None, "path": "s3://lake/a", "pipelines_dir": tmp_path}, sql_rows)
@@ -54,11 +55,18 @@ def test_loads_into_a_bucket_are_the_truth(box: Sandbox, clock: Clock, bucket: A
     (difference,) = audit(target.pipeline(), repair=True, **login).repaired
     assert (difference.slashtag, difference.date) == (link, date(2024, 2, 20))
     assert audit(target.pipeline(), **login).differences == ()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_bucket_that_is_not_there_is_told_before_anything_is_sent(
+    box: Sandbox, clock: Clock, bucket: Any, tmp_path: Path
+) -> None:
     other = Target({"destination": None, "path": "s3://none/a", "pipelines_dir": tmp_path}, sql_rows)
-    box.requests.clear()
     with pytest.raises(ExportError, match="check the bucket none"):
         other.load(box)
     assert not box.requests
+    other.arguments["path"] = "s3://lake/b"
+    assert other.load(box, since=clock.today)["links"] == 130
 
 
 @pytest.mark.filterwarnings("ignore")
