@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from dlt.destinations.exceptions import DatabaseUndefinedRelation
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -158,7 +158,9 @@ class Days:
         # A page of links, and the one behind it where 10 are listed; none of tags, which is asked twice. Two
         # second answers for the latest links, two for the tags, both asked twice, two for the last days.
         listings, days = 2 + 2 + 2 + 2 * 2, 2
-        tally.too_many += max(0, len(box.requests) - (listings + days + 2 * batches + other * windows))
+        # The days before are asked in two halves where a link has more hits than its days explain.
+        most = listings + days + 2 * batches + other * (windows + 2)
+        tally.too_many += max(0, len(box.requests) - most)
         self.seen = now
         return loaded
 
@@ -189,6 +191,7 @@ def try_law(seed: int) -> Tally:
 
 
 @examples(2)
+@example(590555)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_loads_end_with_the_truth_whatever_happens_between_them(seed: int) -> None:
     tally = try_law(seed)
