@@ -190,6 +190,20 @@ async def test_late_clicks_whatever_the_lookback_and_days_given_are_loaded_again
     check_others()
 
 
+async def test_a_day_is_repaired_only_if_it_still_has_the_clicks_that_were_counted(
+    box: Sandbox, clock: Clock, warehouse: Warehouse
+) -> None:
+    """Meanwhile another link may have got the slashtag."""
+    await warehouse.load()
+    name, day = single(box)[0], START + DAY
+    cell, rows = (name, day), warehouse.rows["clicks_daily"]
+    counted = truth(box, clock.today)[cell]
+    rows[cell] = (counted + 3, True)
+    for expected in (counted + 1, counted):
+        await warehouse.load(reload=Reload(days={name: {day: expected}}, only=True))
+        assert warehouse.daily()[cell] == (counted if expected == counted else counted + 3)
+
+
 # -- listings and accounts
 
 
