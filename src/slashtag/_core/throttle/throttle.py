@@ -67,7 +67,6 @@ QUICK, LONG = 2.5, 7.5  # seconds until a curve is at its rate: a lifted limit t
 DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice its time
 STEEPEST = 5  # times its time, after it is at its rate, until a curve rises no more: 250,000-fold
 ENOUGH = 1.5  # times its time until a curve may be cut: half of that lies above its rate
-SETTLED = 1.5  # round trips of a 429 until the first probe: those in flight are answered by then, mostly
 EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
 LONGEST = 60.0  # seconds that a 503 pauses the session, or a refused call waits: not hours for one answer
 REFUTED = -inf  # as a level: the limit is not one of requests in flight
@@ -269,7 +268,8 @@ class Throttle:
     def _exhaust(self, sent: float, now: float, level: float) -> None:
         """Begin to probe."""
         self.state, self._sum, self._since, self._level = PROBING, 0.0, now, level
-        self._pause(now + max(SETTLED * (now - sent), FLOOR))
+        # Most of those in flight are answered after another round trip like that of the 429.
+        self._pause(now + max(now - sent, FLOOR))
 
     def _judge_open(self, sent: float, now: float) -> None:
         """Probe if calls are few, or 429s came at the level: it is not the limit; else correct the level."""
