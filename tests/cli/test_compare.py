@@ -17,7 +17,7 @@ from slashtag import AsyncSession, DateRange
 from slashtag._by_tag import NO_TAG, ByTag
 from slashtag.sandbox import Sandbox
 
-from .conftest import Cli, Serve, objects
+from .conftest import Cli, objects
 from .test_top import tagged_account
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -135,14 +135,6 @@ async def test_rows_that_overlap_or_lack_clicks_are_noticed(
     assert (total.total, found, of_days) == (8, too_many, too_many)
     assert clicks_by == {name: {"": sum(clicks.values())} for name, clicks in by_day.items()}
     assert sum(clicks[""] for clicks in clicks_by.values()) == 8 + too_many
-
-
-@pytest.mark.parametrize("command", ["stats 2024 --by tag", "stats year 2024 --by tag", "top 2024 --by tag"])
-def test_a_service_that_counts_a_part_of_a_batch_is_told(cli: Cli, serve: Serve, command: str) -> None:
-    with serve(urls=150, clicks=500, seed=3, counted_keys=50):
-        ran = cli(*command.split())
-    assert ran.code == 3
-    assert any(line.startswith("inconsistent: ") for line in ran.lines)
 
 
 # -- what days are compared with

@@ -122,17 +122,3 @@ def test_zones_that_are_ignored_are_found(
 
     monkeypatch.setattr(Stats, "collect", in_utc)
     assert examine(range_end=range_end)["timezone"]["result"] == "differs"
-
-
-@pytest.mark.parametrize(
-    ("options", "result"),
-    [
-        ({"unknown_keys": "error"}, "ok"),
-        ({"counted_keys": 20}, "differs"),
-        ({"ignores_case": True}, "differs"),
-    ],
-)
-def test_what_a_service_counts_of_several_and_of_similar_slashtags_is_found(
-    examine: Examine, options: dict[str, Any], result: str
-) -> None:
-    assert examine(clicks=4_000, **options)["slashtags"]["result"] == result

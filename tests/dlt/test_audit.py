@@ -19,11 +19,10 @@ from slashtag import (
     AuthenticationError,
     ConfigurationError,
     ExportError,
-    Failure,
     InvalidRequestError,
     parse_zone,
 )
-from slashtag.dlt import Audit, Monitor, _records, audit, audit_file
+from slashtag.dlt import Audit, _records, audit, audit_file
 from slashtag.sandbox import Sandbox
 from tests.support.laws import examples
 from tests.support.loads_without_dlt import Warehouse
@@ -217,24 +216,6 @@ async def test_a_backend_that_lags_behind_is_never_taken_for_a_proof(
     await warehouse.load()
     with lagging(box, day, 0):
         assert (await warehouse.audit()).differences == ()
-
-
-@pytest.mark.unmeasured
-def test_answers_that_count_some_of_the_slashtags_are_no_faults(clock: Clock, tmp_path: Path) -> None:
-    with (
-        Sandbox(urls=60, clicks=900, tags=0, since="2024-02-01", until="2024-03-31", counted_keys=7) as box,
-        simulated_clock(box) as clock,
-    ):
-        clock.today = date(2024, 4, 2)
-        target = local("duckdb", tmp_path)
-        told: list[Failure] = []
-        target.load(box, Monitor(on_error=told.append))
-        assert target.daily() == truth(box, clock.today)
-        # What the links had alone is not the sum that the service gives for them together.
-        assert told
-        found = audited(target, box)
-        assert found.differences == ()
-        assert found.unproved
 
 
 async def test_a_link_that_fails_is_not_proved(box: Sandbox, clock: Clock, warehouse: Warehouse) -> None:

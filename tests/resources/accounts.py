@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from slashtag import AsyncSession, DateRange, GeoStats, PeriodStats, RangeStats, RetryPolicy
-from slashtag.sandbox import Sandbox, TrueCountry, TruePeriod, TrueRange
+from slashtag.sandbox import Sandbox, TrueCounts
 from tests.support import wire
 from tests.support.sending import connect
 
@@ -61,17 +61,17 @@ async def scripted(script: wire.Script, **options: Any) -> AsyncIterator[tuple[w
         yield server, api
 
 
-def counts(stats: RangeStats | TrueRange) -> dict[str, Any]:
+def counts(stats: RangeStats | TrueCounts) -> dict[str, Any]:
     """What the truth of a range and its statistics have in common."""
     return {name: getattr(stats, name) for name in RANGE}
 
 
-def period(stats: PeriodStats | TruePeriod) -> dict[str, Any]:
+def period(stats: PeriodStats | TrueCounts) -> dict[str, Any]:
     """What the truth of a period and its statistics have in common, whatever it was merged of."""
     return {name: getattr(stats, name) for name in PERIOD}
 
 
-def places(stats: GeoStats | TrueCountry) -> dict[str, dict[str, int]]:
+def places(stats: GeoStats | TrueCounts) -> dict[str, dict[str, int]]:
     """The named places of a country."""
     maps = {name: getattr(stats, name) for name in ("state", "city", "postalcode")}
     return {
@@ -97,13 +97,13 @@ class Account:
         return Sandbox(store=self.path, **options)
 
     @cache  # noqa: B019
-    def truth(self, zone: str | None = None, keys: tuple[str, ...] | None = None) -> TrueRange:
+    def truth(self, zone: str | None = None, keys: tuple[str, ...] | None = None) -> TrueCounts:
         """The truth of three years over these keys, or all."""
         with self.serve() as box:
             return box.truth.range(START, END, keys=keys or self.keys, timezone=zone and ZoneInfo(zone))
 
     @cache  # noqa: B019
-    def each(self, keys: tuple[str, ...], zone: str | None = None) -> dict[str, TrueRange]:
+    def each(self, keys: tuple[str, ...], zone: str | None = None) -> dict[str, TrueCounts]:
         """The truth of three years for each of these keys."""
         with self.serve() as box:
             return box.truth.per_key(START, END, keys, timezone=zone and ZoneInfo(zone))

@@ -118,14 +118,3 @@ async def test_failures_of_another_kind_do_not_end_a_run() -> None:
         stats = await api.stats.collect(Year(2024), keys=keys, on_error=failures.append)
         assert stats.missing == len(failures) == 15
         assert len(box.requests) == 20
-
-
-async def test_slashtags_that_look_alike_are_counted_once_by_a_service_that_ignores_case() -> None:
-    keys = ["Ab", *(f"k{n}" for n in range(120)), "aB", "ab"]
-    async with serving(ignores_case=True) as (box, api):
-        for key in keys:
-            box.add_url(key)
-            box.add_click(key, "2024-01-05")
-        links = await api.urls.list().to_list()
-        for of in (keys, links, {*keys}):
-            assert (await api.stats.collect(DAYS, keys=of)).total == len(keys)

@@ -123,16 +123,3 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(
         await session.stats.top(not_a_query, keys=["a"])
     assert await session.stats.top(Year(2024), keys=()) == {}
     assert box.requests == []
-
-
-@pytest.mark.parametrize("query", [DateRange("2024-01-01", "2024-12-31"), Year(2024)])
-async def test_a_service_that_counts_a_part_of_a_batch_is_noticed(query: DateRange | Year) -> None:
-    with Sandbox(urls=300, clicks=3_000, seed=3, counted_keys=50) as box:
-        async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
-            keys = sorted({url.slashtag for url in box.truth.urls()})
-            found = await session.stats.top(query, 5, keys=keys)
-            true = box.truth.per_key("2024-01-01", "2024-12-31")
-    assert [stats.total for stats in found.values()] == [true[key].total_clicks for key in found]
-    assert [stats.total for stats in found.values()] == sorted(
-        (each.total_clicks for each in true.values()), reverse=True
-    )[:5]

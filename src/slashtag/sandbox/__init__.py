@@ -6,7 +6,5 @@ from .rules import Arrival as Arrival
 from .sandbox import Sandbox as Sandbox
 from .store import Link as Link
 from .store import Tag as Tag
-from .truth import TrueCountry as TrueCountry
-from .truth import TruePeriod as TruePeriod
-from .truth import TrueRange as TrueRange
+from .truth import TrueCounts as TrueCounts
 from .truth import Truth as Truth

@@ -148,7 +148,7 @@ class Limits:
         self._rngs = [random.Random(f"{self._seed}/{n}") for n in range(len(self._faults))]
         self._seen, self._matched, self._failed = 0, Counter[int](), Counter[int]()
 
-    async def _respond(
+    async def respond(
         self, request: web.BaseRequest, arrival: Arrival, answer: Callable[[], Envelope]
     ) -> web.StreamResponse | None:
         """Answer a request, or let it fail; None if there is nothing left to send."""

@@ -41,10 +41,6 @@ class Behaviour(TypedDict, total=False):
     """Paths of yearly and all-time statistics: the stated ones, by default, those of the samples, or both."""
     unknown_keys: Literal["ignore", "error"]
     """Whether a slashtag that no link has counts zero, by default, or gives a 400."""
-    counted_keys: Annotated[int, Meta(ge=1)]
-    """Number of slashtags of a request that are counted; all by default."""
-    ignores_case: bool
-    """Whether slashtags that differ in case only are counted as one; not by default."""
     max_pagesize: Annotated[int, Meta(ge=1, le=500)]
     """Larger page sizes, up to the documented 500, are lowered to this; the answer's `pageSize` shows it."""
     max_tags: Annotated[int, Meta(ge=0)]
@@ -166,14 +162,12 @@ class Service:
 
     def _select(self, asked: Selector) -> tuple[str, Sequence[object]]:
         """Return the WHERE clause of the links, and its values."""
-        keys = asked.keys[: self._behaviour.get("counted_keys", rules.MAX_KEYS)]
-        if not keys:
+        if not (keys := asked.keys):
             tags = self._store.tags("WHERE name = ?", (asked.tag,))
             if not tags:
                 raise bad_request("Tag does not exists.")
             return "WHERE tag_id = ?", [tags[0].id]
-        collation = " COLLATE NOCASE" if self._behaviour.get("ignores_case") else ""
-        where = f"WHERE slashtag{collation} IN ({', '.join('?' * len(keys))})"
+        where = f"WHERE slashtag IN ({', '.join('?' * len(keys))})"
         if self._behaviour.get("unknown_keys") == "error":
             known = {link.slashtag for link in self._store.links(where, keys)}
             for key in keys:

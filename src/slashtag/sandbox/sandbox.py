@@ -49,7 +49,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return not isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError)
 
 
-class Sandbox(Limits):
+class Sandbox:
     """The service of docs/service.md on loopback, with an account of its own.
 
     `async with` (or `start` and `stop`) runs it in the current loop, `with` in a thread of its own.
@@ -94,7 +94,7 @@ class Sandbox(Limits):
         first, last = _seconds(since), _seconds(until)
         if last < first:
             raise ValueError(f"until ({until}) is before since ({since})")
-        super().__init__(rate, burst, retry_after, latency, faults, max_target, seed)
+        self._limits = Limits(rate, burst, retry_after, latency, faults, max_target, seed)
         self._port = port
         self._tasks: set[asyncio.Task[object]] = set()
         self._thread = ExitStack()
@@ -119,6 +119,24 @@ class Sandbox(Limits):
     def base_url(self) -> str:
         """Base address, without a path. Raises RuntimeError while it does not run."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def latency(self) -> float | tuple[float, float]:
+        """Seconds that each answer takes, or the bounds of a random time."""
+        return self._limits.latency
+
+    @latency.setter
+    def latency(self, seconds: float | tuple[float, float]) -> None:
+        self._limits.latency = seconds
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults; setting them resets their counters."""
+        return self._limits.faults
+
+    @faults.setter
+    def faults(self, faults: Iterable[Fault]) -> None:
+        self._limits.faults = faults
 
     async def start(self) -> Self:
         """Generate or open the account and listen; return the sandbox.
@@ -199,7 +217,7 @@ class Sandbox(Limits):
         try:
             self._service.added = self.endpoints
             answer = partial(self._service.answer, arrival, request.headers)
-            response = await self._respond(request, arrival, answer)
+            response = await self._limits.respond(request, arrival, answer)
         finally:
             self._tasks.discard(task)
         if response is None:

@@ -4,7 +4,7 @@ Shares nothing with the endpoints, so that an error there shows as a difference.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from operator import itemgetter
@@ -18,45 +18,59 @@ Zone = str | tzinfo | None
 # A click: its slashtag and local date, and what the log has of it.
 _Row = tuple[Any, ...]
 _COLUMNS = ("slashtag", "day", "link", "at", "visitor", *LABELS)
-_RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrueRange:
-    """Counts of a range; `clicks` has every day of it, including zeros, and maps have none."""
+@dataclass(frozen=True, repr=False)
+class TrueCounts:
+    """Counts of some clicks of the log.
 
-    total_clicks: int
-    clicks: dict[date, int]
-    device: dict[str, int]
-    browser: dict[str, int]
-    platform: dict[str, int]
-    country: dict[str, int]
-    referrer: dict[str, int]
+    `clicks` has every day of a range, zeros too; the maps `device`, `browser`, `platform`, `country`,
+    `referrer`, `timezone`, `state`, `city` and `postalcode` have no zeros, and all names.
+    """
 
+    _rows: list[_Row]
+    _labels: dict[int, str]
+    _days: Sequence[date] = ()
 
-@dataclass(frozen=True, kw_only=True)
-class TruePeriod:
-    """Counts of a year or of all time, without zeros; `clicks_breakdown` is year -> month -> clicks."""
+    @property
+    def clicks_total(self) -> int:
+        """The number of clicks; also `total_clicks`, as the service calls it in ranges."""
+        return len(self._rows)
 
-    clicks_total: int
-    clicks_unique: int
-    clicks_repeated: int
-    clicks_breakdown: dict[int, dict[int, int]]
-    device: dict[str, int]
-    browser: dict[str, int]
-    platform: dict[str, int]
-    country: dict[str, int]
-    referrer: dict[str, int]
-    timezone: dict[str, int]
+    total_clicks = clicks_total
 
+    @property
+    def clicks_unique(self) -> int:
+        """The number of visitors."""
+        return len(self._count("visitor"))
 
-@dataclass(frozen=True, kw_only=True)
-class TrueCountry:
-    """Counts of one country by place: all names, no `Other`."""
+    @property
+    def clicks_repeated(self) -> int:
+        """The clicks of visitors after their first."""
+        return self.clicks_total - self.clicks_unique
 
-    state: dict[str, int]
-    city: dict[str, int]
-    postalcode: dict[str, int]
+    @property
+    def clicks(self) -> dict[date, int]:
+        """Clicks by day."""
+        counts = self._count("day")
+        return {day: counts[day] for day in self._days or sorted(counts)}
+
+    @property
+    def clicks_breakdown(self) -> dict[int, dict[int, int]]:
+        """Clicks by year and month."""
+        breakdown: dict[int, dict[int, int]] = {}
+        for day, n in sorted(self._count("day").items()):
+            months = breakdown.setdefault(day.year, {})
+            months[day.month] = months.get(day.month, 0) + n
+        return breakdown
+
+    def __getattr__(self, name: str) -> dict[str, int]:
+        if name not in LABELS:
+            raise AttributeError(name)
+        return {self._labels[id]: n for id, n in self._count(name).items()}
+
+    def _count(self, column: str) -> Counter[Any]:
+        return Counter(map(itemgetter(_COLUMNS.index(column)), self._rows))
 
 
 class Truth:
@@ -71,31 +85,43 @@ class Truth:
 
     def range(
         self, start: When, end: When, keys: Keys = None, tag: str | None = None, timezone: Zone = None
-    ) -> TrueRange:
+    ) -> TrueCounts:
         """Count whole days from `start` to `end`, or from instant to instant, both included.
 
         ISO texts stand for dates or datetimes; a datetime must have an offset (ValueError).
         """
-        return self._range(*self._span(start, end, keys, tag, timezone))
+        first, last, local = _when(start), _when(end), _zone(timezone)
+        rows = self._rows(keys, tag, local)
+        if isinstance(first, datetime) and isinstance(last, datetime):
+            low, high, at = first.timestamp(), last.timestamp(), _COLUMNS.index("at")
+            rows = [row for row in rows if low <= row[at] <= high]
+            first, last = (when.astimezone(local).date() for when in (first, last))
+        elif isinstance(first, datetime) or isinstance(last, datetime):
+            raise TypeError("start and end are both dates or both datetimes")
+        else:
+            rows = [row for row in rows if first <= row[1] <= last]
+        days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+        return TrueCounts(rows, self._store.labels, days)
 
     def per_key(
         self, start: When, end: When, keys: Keys = None, timezone: Zone = None
-    ) -> dict[str, TrueRange]:
+    ) -> dict[str, TrueCounts]:
         """Count as `range` does, for each slashtag alone, including those without clicks."""
         every = [url.slashtag for url in self.urls()] if keys is None else list(keys)
-        days, rows = self._span(start, end, every, None, timezone)
+        whole = self.range(start, end, every, None, timezone)
         by_key: dict[str, list[_Row]] = {slashtag: [] for slashtag in every}
-        for row in rows:
+        for row in whole._rows:
             by_key[row[0]].append(row)
-        return {slashtag: self._range(days, rows) for slashtag, rows in by_key.items()}
+        return {key: TrueCounts(rows, self._store.labels, whole._days) for key, rows in by_key.items()}
 
-    def year(self, year: int, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
+    def year(self, year: int, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TrueCounts:
         """Count one calendar year."""
-        return self._period([row for row in self._rows(keys, tag, _zone(timezone)) if row[1].year == year])
+        rows = self._rows(keys, tag, _zone(timezone))
+        return TrueCounts([row for row in rows if row[1].year == year], self._store.labels)
 
-    def alltime(self, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TruePeriod:
+    def alltime(self, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TrueCounts:
         """Count every click."""
-        return self._period(self._rows(keys, tag, _zone(timezone)))
+        return TrueCounts(self._rows(keys, tag, _zone(timezone)), self._store.labels)
 
     def country(
         self,
@@ -105,12 +131,12 @@ class Truth:
         keys: Keys = None,
         tag: str | None = None,
         timezone: Zone = None,
-    ) -> TrueCountry:
-        """Count the clicks of one country (2 letters) by its places."""
-        _, rows = self._span(start, end, keys, tag, timezone)
+    ) -> TrueCounts:
+        """Count the clicks of one country (2 letters) in a range."""
+        whole = self.range(start, end, keys, tag, timezone)
         column, labels = _COLUMNS.index("country"), self._store.labels
-        inside = [row for row in rows if labels[row[column]] == code.upper()]
-        return TrueCountry(**self._maps(inside, "state", "city", "postalcode"))
+        inside = [row for row in whole._rows if labels[row[column]] == code.upper()]
+        return TrueCounts(inside, labels, whole._days)
 
     def urls(self) -> list[Link]:
         """Return every link, oldest first (ties by id)."""
@@ -122,24 +148,8 @@ class Truth:
         """Return every tag, oldest first (ties by id)."""
         return sorted(self._store.tags(), key=lambda tag: (tag.created_at, tag.id))
 
-    def _span(
-        self, start: When, end: When, keys: Keys, tag: str | None, zone: Zone
-    ) -> tuple[list[date], list[_Row]]:
-        """Return every local date from `start` to `end`, and the clicks between them."""
-        first, last, local = _when(start), _when(end), _zone(zone)
-        rows = self._rows(keys, tag, local)
-        if isinstance(first, datetime) and isinstance(last, datetime):
-            low, high, at = first.timestamp(), last.timestamp(), _COLUMNS.index("at")
-            rows = [row for row in rows if low <= row[at] <= high]
-            first, last = (when.astimezone(local).date() for when in (first, last))
-        elif isinstance(first, datetime) or isinstance(last, datetime):
-            raise TypeError("start and end are both dates or both datetimes")
-        else:
-            rows = [row for row in rows if first <= row[1] <= last]
-        return [first + timedelta(days=n) for n in range((last - first).days + 1)], rows
-
     def _rows(self, keys: Keys, tag: str | None, zone: tzinfo) -> list[_Row]:
-        """Return every selected click."""
+        """Return the clicks of links."""
         if keys is not None and tag is not None:
             raise TypeError("give keys or tag, not both")
         tag_ids = {found.name: found.id for found in self._store.tags()}
@@ -156,32 +166,6 @@ class Truth:
             for click in self._store.log()
             if click[0] in wanted
         ]
-
-    def _range(self, days: Iterable[date], rows: list[_Row]) -> TrueRange:
-        counts = _count(rows, "day")
-        clicks = {day: counts[day] for day in days}
-        return TrueRange(total_clicks=len(rows), clicks=clicks, **self._maps(rows, *_RANGE_MAPS))
-
-    def _period(self, rows: list[_Row]) -> TruePeriod:
-        breakdown: dict[int, dict[int, int]] = {}
-        for (year, month), n in sorted(Counter((row[1].year, row[1].month) for row in rows).items()):
-            breakdown.setdefault(year, {})[month] = n
-        unique = len(_count(rows, "visitor"))
-        return TruePeriod(
-            clicks_total=len(rows),
-            clicks_unique=unique,
-            clicks_repeated=len(rows) - unique,
-            clicks_breakdown=breakdown,
-            **self._maps(rows, *_RANGE_MAPS, "timezone"),
-        )
-
-    def _maps(self, rows: list[_Row], *names: str) -> dict[str, Any]:
-        labels = self._store.labels
-        return {name: {labels[id]: n for id, n in _count(rows, name).items()} for name in names}
-
-
-def _count(rows: list[_Row], column: str) -> Counter[Any]:
-    return Counter(map(itemgetter(_COLUMNS.index(column)), rows))
 
 
 def _when(value: When) -> date | datetime:
