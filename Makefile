@@ -1,7 +1,8 @@
 # A fresh machine needs Python >= 3.11 and make; every target sets up what it needs by itself.
 #
 #   make demo          run the main job against the sandbox
-#   make test          the tests, with branch coverage            ARGS="-k paging" passes options to pytest
+#   make test          the tests                                  ARGS="-k paging" passes options to pytest
+#   make coverage      the tests, with branch coverage and its bound
 #   make test-more     the laws at 1,000 random examples each
 #   make test-lowest   the tests with the lowest versions of the run-time dependencies
 #   make check         ruff, mypy --strict, pyright
@@ -35,21 +36,21 @@ PY := $(VENV)/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-only test-more test-lowest check bench bench-pacing proof docs docs-serve clean
+.PHONY: demo test coverage test-more test-lowest check bench bench-pacing proof docs docs-serve clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/slashtag demo
 
+test: $(VENV)/.dev
+	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
 # A plugin of ours is imported before pytest-cov could start: so coverage runs pytest.
 # By its tracer in C: sys.monitoring, which is cheaper, measures branches from Python 3.14 on only.
-test: $(VENV)/.dev
+coverage: $(VENV)/.dev
 	$(PY) -m coverage erase
 	$(PY) -m coverage run -m pytest -n $(JOBS) $(ARGS)
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report --fail-under=$(COVERAGE)
-
-test-only: $(VENV)/.dev
-	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
 test-more: $(VENV)/.dev
 	$(PY) -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=more $(ARGS)

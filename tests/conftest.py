@@ -10,13 +10,10 @@ import signal
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
-from coverage import Coverage
 from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
 
 from slashtag import AsyncSession
 from slashtag.sandbox import Sandbox
@@ -42,43 +39,10 @@ def kept_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def measure_no_subprocess() -> None:
-    """Have the processes that tests start unmeasured: it takes as long as their work, and writes files."""
-    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
-
-
-@contextmanager
-def coverage_paused() -> Iterator[None]:
-    coverage = Coverage.current()
-    if coverage is None:
-        yield
-        return
-    named = os.environ.get("COVERAGE_PROCESS_CONFIG")
-    # It looks at __path__ of all modules, and some have one that is a function.
-    coverage._warn_preimported_source = False
-    coverage.stop()
-    try:
-        yield
-    finally:
-        coverage.start()
-        # It has named itself to other processes again.
-        if named is None:
-            measure_no_subprocess()
-
-
 def pytest_configure(config: pytest.Config) -> None:
+    # The workers that xdist starts are measured by `make coverage`, not the processes that tests start.
     if not config.getoption("numprocesses", None):
-        measure_no_subprocess()
-    elif coverage := Coverage.current():
-        # The workers that xdist starts are measured; this process only hands tests out to them.
-        coverage.stop()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[object]:
-    # One worker measures what imports run: under coverage, collecting takes three times as long.
-    with nullcontext() if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" else coverage_paused():
-        return (yield)
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
 #: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
@@ -99,12 +63,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--differs", action="store_true", help="with --eighth, all that may differ between Pythons"
     )
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
-    with coverage_paused() if item.get_closest_marker("unmeasured") else nullcontext():
-        return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -140,9 +98,6 @@ def collect_garbage() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    # At its first text Hypothesis makes a table of all characters: measured, it takes seconds.
-    with coverage_paused():
-        st.text().validate()
     collect_garbage()
 
 
