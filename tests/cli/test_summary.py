@@ -109,15 +109,16 @@ def test_files_of_clicks_say_what_they_are(
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     openpyxl = pytest.importorskip("openpyxl")
-    expected = {"timezone": "Europe/Berlin", "start": SPAN[0], "end": SPAN[1]}
+    expected = {"timezone": "Europe/Berlin", "span": "..".join(SPAN), "account": own.base_url + "/api/v1/"}
     command = ("export", "clicks", *SPAN, "--all", "--timezone", "Europe/Berlin", "-o")
     with refused_link(own, "a7", 403):
-        assert cli(*command, str(tmp_path / "c.parquet")).code == 3
+        ran = cli(*command, str(tmp_path / "c.parquet"))
+    assert ran.code == 3
+    assert f"span: {expected['span']}, complete: false, missing: a7" in ran.err
     found = parquet.read_metadata(tmp_path / "c.parquet").metadata
     said = {name: found[f"slashtag.{name}".encode()].decode() for name in (*expected, "complete", "missing")}
     assert said == {**expected, "complete": "false", "missing": "a7"}
     assert cli(*command, str(tmp_path / "c.xlsx")).code == 0
-    properties = openpyxl.load_workbook(tmp_path / "c.xlsx").custom_doc_props
-    workbook = {each.name.removeprefix("slashtag."): each.value for each in properties.props}
-    assert workbook == {**expected, "complete": "true", "missing": None} | {"missing": workbook["missing"]}
-    assert not workbook["missing"]
+    about = openpyxl.load_workbook(tmp_path / "c.xlsx")["about"]
+    workbook = dict(about.iter_rows(values_only=True))
+    assert workbook == {**expected, "collected": workbook["collected"], "complete": "true"}

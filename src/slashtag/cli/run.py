@@ -38,7 +38,7 @@ from .. import (
     __version__,
 )
 from .._internal import MOST_BEHIND, Login, check_local_path, many
-from ..tables import AtomicFile
+from ..tables import About, AtomicFile
 from .other_words import advice
 from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
@@ -135,6 +135,14 @@ class Run:
         return ", ".join(filter(None, parts))
 
     # -- what it reports
+
+    def about(self, session: AsyncSession, **told: str) -> About:
+        """Return what a file that is complete now says of itself; `told` are further fields of About."""
+        name = f", profile {self.options.profile}" if self.options.profile else ""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return About(
+            account=f"{session.base_url}{name}", collected=now, complete=not self._is_incomplete, **told
+        )
 
     def bars(self) -> AbstractContextManager[StartBar]:
         """Show progress and waits in a `with` block, whose value is called to start a bar."""

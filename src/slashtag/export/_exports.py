@@ -30,8 +30,6 @@ from ..tables import BATCH, Column, Row, Table, Writer
 from ._columns import LinkColumns, with_columns
 
 By = Literal["slashtag", "tag"]
-#: Characters of the names of missing links that a file has; a property of a workbook has no more.
-MOST_CHARACTERS = 255
 
 URLS = Table(
     (
@@ -94,13 +92,14 @@ class Summary(Struct, frozen=True, kw_only=True):
     add up to the totals, and where a tag was left out whose name could not be read; `shared` slashtags of the
     listed links belong to links on other domains too, selected or not. Those of `bounded`, which links
     without the tags have too, are ambiguous: their rows have only the clicks that the selected links have at
-    least. `session.metrics` has the requests.
+    least. `missing` are slashtags or tags that failed. `session.metrics` has the requests.
     """
 
     rows: int
     reconciles: bool = True
     shared: int = 0
     bounded: int = 0
+    missing: list[str] = []
 
 
 async def _write(writer: Writer, rows: list[Row]) -> int:
@@ -214,21 +213,10 @@ async def export_clicks(
         raise failures[0].error
     await rows.flush()
     missing = sorted({name for failure in failures for name in failure.keys or (failure.tag or "",)})
-    # Formats without a place for it have none, and neither may a writer of the caller's.
-    describe: Callable[[Mapping[str, str]], object] | None = getattr(writer, "describe", None)
-    if describe is not None:
-        describe(
-            {
-                # str of a fixed offset is "UTC+02:00".
-                "timezone": str(timezone or "+00:00").removeprefix("UTC") or "+00:00",
-                "start": start.isoformat(),
-                "end": end.isoformat(),
-                "complete": str(rows.reconciles and not failures and not bounded).lower(),
-                "missing": ",".join(missing)[:MOST_CHARACTERS],
-            }
-        )
     shared = len(links.repeated | links.foreign)
-    return Summary(rows=rows.written, reconciles=rows.reconciles, shared=shared, bounded=bounded)
+    return Summary(
+        rows=rows.written, reconciles=rows.reconciles, shared=shared, bounded=bounded, missing=missing
+    )
 
 
 class _Selection(Struct, frozen=True, kw_only=True):

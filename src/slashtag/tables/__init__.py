@@ -9,6 +9,7 @@ from ._reading import load_table as load_table
 from ._reading import read_table as read_table
 from ._writing import BATCH as BATCH
 from ._writing import FORMATS as FORMATS
+from ._writing import About as About
 from ._writing import Column as Column
 from ._writing import CsvStyle as CsvStyle
 from ._writing import Row as Row

@@ -10,6 +10,7 @@ from zipfile import ZipFile
 from .. import InvalidRequestError
 from ._flaws import Flaws
 from ._ods_flaws import flaws_of_ods
+from ._writing import ABOUT
 from ._xls_flaws import flaws_of_xls
 from ._xlsx_flaws import flaws_of_xlsx
 
@@ -31,6 +32,7 @@ def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]
             (each.name, each.visible == library.SheetVisibleEnum.Visible, rows)
             for each in book.sheets_metadata
             if each.typ == library.SheetTypeEnum.WorkSheet
+            and each.name != ABOUT
             and (rows := list(_rows(book.get_sheet_by_name(each.name), flaws.get(each.name, Flaws()))))
         ]
     except library.PasswordError:

@@ -3,7 +3,7 @@
 import csv
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime
 from itertools import islice
@@ -22,6 +22,8 @@ from ._object import ObjectFile
 Row = tuple[str | int | float | date | datetime | None, ...]
 Sink = BinaryIO | AtomicFile | ObjectFile
 
+#: Name of the sheet of a workbook, beside that of its rows, that says what it is.
+ABOUT = "about"
 #: Rows that are turned into bytes at once.
 BATCH = 5_000
 #: Rows in each group of a Parquet file.
@@ -64,11 +66,39 @@ class Table(msgspec.Struct, frozen=True):
         return tuple(column.name for column in self.columns)
 
 
-class Writer(Protocol):
-    """Writer of rows.
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says of itself; "" is not told.
 
-    Those of Parquet and of workbooks also have `describe`, which keeps properties of the rows in the file.
+    `account` is the address of the service and a name, never a credential; `collected` the time at which the
+    rows were complete (ISO 8601); `timezone` that of the days; `span` and `compared_with` are days, as
+    2026-10-01..2026-10-31; `missing` names what failed.
+
+    A workbook has it on a sheet `about`, a Parquet file in its metadata. `str` of it is one line, for formats
+    that have no place.
     """
+
+    account: str = ""
+    collected: str = ""
+    timezone: str = ""
+    span: str = ""
+    compared_with: str = ""
+    complete: bool = True
+    missing: str = ""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is told, by name."""
+        told = {name: str(getattr(self, name)) for name in self.__struct_fields__}
+        return {name: text.lower() if name == "complete" else text for name, text in told.items() if text}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name.replace('_', ' ')}: {text}" for name, text in self.texts.items())
+
+
+class Writer(Protocol):
+    """Writer of rows. `about` is what the file says of itself; it may be set until `close`."""
+
+    about: About | None = None
 
     def write(self, rows: Iterable[Row], /) -> None: ...
 
@@ -141,7 +171,7 @@ class CsvWriter(Writer):
             self._lines.clear()
 
 
-class ParquetWriter:
+class ParquetWriter(Writer):
     """Writer of typed columns, a row group at a time; needs the extra `parquet`.
 
     Raises ExportError for a count that int64 cannot hold.
@@ -165,13 +195,13 @@ class ParquetWriter:
         self._parquet.write_table(arrow_table(self._table, self._rows))
         self._rows.clear()
 
-    def describe(self, properties: Mapping[str, str], /) -> None:
-        self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in properties.items()})
-
     def close(self) -> None:
         try:
             if self._rows:
                 self._flush()
+            if self.about is not None:
+                texts = self.about.texts.items()
+                self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in texts})
         finally:
             self._parquet.close()
 
@@ -181,7 +211,7 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
     return arrow_columns({each.name: each.kind for each in table.columns}, zip(*rows, strict=True))
 
 
-class XlsxWriter:
+class XlsxWriter(Writer):
     """Writer of one sheet with typed cells, and a header that stays in view and filters.
 
     It needs the extra `xlsx`.
@@ -240,15 +270,17 @@ class XlsxWriter:
         elif self._sheet.write_string(self._rows, n, value) == -2:
             raise ExportError(f"{self._names[n]} has more than the {MOST_CHARACTERS:,} characters of a cell")
 
-    def describe(self, properties: Mapping[str, str], /) -> None:
-        for name, text in properties.items():
-            self._book.set_custom_property(f"slashtag.{name}", text, "text")
-
     def close(self) -> None:
         """Complete the workbook and remove its temporary files."""
         try:
             if self._names:
                 self._sheet.autofilter(0, 0, self._rows, len(self._names) - 1)
+            if self.about is not None:
+                about = self._book.add_worksheet(ABOUT)
+                about.set_column(0, 1, _WIDTHS["text"])
+                for n, (name, text) in enumerate(self.about.texts.items()):
+                    about.write_string(n, 0, name)
+                    about.write_string(n, 1, text[:MOST_CHARACTERS])
             self._book.close()
         except self._errors as error:
             raise ExportError(f"the workbook cannot be written: {error}") from None
@@ -326,11 +358,12 @@ def _begin(path: str | os.PathLike[str]) -> AtomicFile | ObjectFile:
 
 @contextmanager
 def open_table(
-    path: str | os.PathLike[str], table: Table, csv: CsvStyle | None = None
+    path: str | os.PathLike[str], table: Table, csv: CsvStyle | None = None, *, about: About | None = None
 ) -> Generator[Writer, None, None]:
     """Open a file for the rows of a table, or an object in a bucket.
 
-    The ending of its name is the format, `csv` the style of CSV.
+    The ending of its name is the format, `csv` the style of CSV. The file says `about` itself, which may also
+    be set on the writer, until the end, where more is known.
 
     It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
     InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do, and
@@ -339,6 +372,7 @@ def open_table(
     form = _format_of(path)
     # Closed after an error too: formats write their end now, or when they are dropped.
     with _begin(path) as file, closing(open_writer(form, file, table, csv)) as writer:
+        writer.about = about
         try:
             yield writer
         except UnicodeEncodeError:

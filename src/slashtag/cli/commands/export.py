@@ -12,7 +12,7 @@ from shlex import quote
 from typing import get_args
 
 import typer
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 from typer import Argument, Option
 
 from ... import AsyncSession, InvalidRequestError, Progress
@@ -102,8 +102,8 @@ async def clicks(
         selection.require_tags()
 
     more = columns_of(columns)
-    what = f"clicks {resolved.text}".removesuffix(", so far").replace(" to ", "..")
-    table = (dimensions_table if dimensions else clicks_table)(by, more, what)
+    span = resolved.text.removesuffix(", so far").replace(" to ", "..")
+    table = (dimensions_table if dimensions else clicks_table)(by, more, f"clicks {span}")
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         selected = await selection.resolve(run, session, progress)
@@ -121,13 +121,20 @@ async def clicks(
             on_error=partial(run.note_failure, max_failures=max_failures),
         )
 
-    await _export(output, run, table, "links" if by == "slashtag" else "tags", work)
+    unit, zone = "links" if by == "slashtag" else "tags", selection.timezone or "+00:00"
+    await _export(output, run, table, unit, work, span, zone)
     if not is_relative:
         run.say(f"days are those of {resolved.zone}")
 
 
 async def _export(
-    output: OutputOptions, run: Run, table: Table, unit: str, work: Callable[..., Awaitable[Summary]]
+    output: OutputOptions,
+    run: Run,
+    table: Table,
+    unit: str,
+    work: Callable[..., Awaitable[Summary]],
+    span: str = "",
+    zone: str = "",
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units."""
     target, journal = output.file, None
@@ -140,7 +147,11 @@ async def _export(
     async with run.session(journal=journal) as session:
         with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
             summary = await work(session, writer, progress=start_bar("exporting", unit))
+            about = run.about(session, span=span, timezone=zone, missing=",".join(summary.missing))
+            is_whole = about.complete and summary.reconciles and not summary.bounded
+            writer.about = replace(about, complete=is_whole)
     run.say(f"{many(summary.rows, 'row')} to {place}; {run.cost()}")
+    run.say(str(writer.about))
     run.figures |= {
         "output": place,
         "rows": summary.rows,
