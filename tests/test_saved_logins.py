@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slashtag import AsyncSession, ConfigurationError
-from slashtag._saved_logins import Login, login_path
-from slashtag.cli.service import save
+from slashtag._core.secret import Secret
+from slashtag._saved_logins import Login, login_path, save_login
 from slashtag.sandbox import Sandbox
 
 NAMES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "SLASHTAG_PROFILE")
@@ -20,14 +20,18 @@ PLACES = {
 }
 
 
+def login(base_url: str, apikey: str, apisecret: str) -> Login:
+    return Login(base_url=base_url, apikey=Secret(apikey), apisecret=Secret(apisecret))
+
+
 @pytest.fixture(autouse=True)
 def saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Save a login without a name and one named shop; the environment has nothing."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
-    save(Login(*PLACES["default"]))
-    save(Login(*PLACES["shop"]), "shop")
+    save_login(login(*PLACES["default"]))
+    save_login(login(*PLACES["shop"]), "shop")
 
 
 def used(session: AsyncSession) -> str:
@@ -96,7 +100,7 @@ def test_a_profile_that_does_not_exist_is_told_with_those_that_do(profile: str) 
     assert "shop" in str(raised.value) or "named by" in str(raised.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"version": 9}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"concurrency": "x"}'])
 def test_no_variable_of_a_traceback_shows_what_is_saved(content: bytes) -> None:
     file = login_path("shop")
     file.write_bytes(content + file.read_bytes())
@@ -120,12 +124,12 @@ def test_no_variable_of_a_traceback_shows_what_is_saved(content: bytes) -> None:
 
 def test_a_session_of_a_profile_shows_no_credential() -> None:
     session = AsyncSession(profile="shop")
-    shown = f"{session!r} {vars(session)!r} {Login(*PLACES['shop'])!r}"
+    shown = f"{session!r} {vars(session)!r} {login(*PLACES['shop'])!r}"
     assert not [text for text in PLACES["shop"][1:] if text in shown]
 
 
 async def test_a_session_works_with_what_is_saved() -> None:
     async with Sandbox(urls=3, clicks=0) as box:
-        save(Login(box.base_url, box.apikey, box.apisecret), "box")
+        save_login(login(box.base_url, box.apikey, box.apisecret), "box")
         async with AsyncSession(profile="box") as session:
             assert len(await session.urls.list().to_list()) == 3

@@ -27,6 +27,7 @@ from ._core.limits import MAX_KEYS as MAX_KEYS
 from ._core.limits import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.plan import by_selector as by_selector
 from ._core.plan import empty_sum as empty_sum
+from ._core.secret import Secret as Secret
 from ._core.windows import DAY as DAY
 from ._core.windows import last_day as last_day
 from ._core.windows import windows as windows
@@ -49,13 +50,13 @@ from ._resources.urls import WantedLinks as WantedLinks
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
 from ._saved_logins import VARIABLES as VARIABLES
-from ._saved_logins import VERSION as VERSION
 from ._saved_logins import Login as Login
 from ._saved_logins import find_saved as find_saved
 from ._saved_logins import find_zone as find_zone
 from ._saved_logins import login_path as login_path
 from ._saved_logins import profiles as profiles
 from ._saved_logins import read_login as read_login
+from ._saved_logins import save_login as save_login
 from ._sending.health import is_refusal as is_refusal
 from ._sending.metrics import MOST_BEHIND as MOST_BEHIND
 from ._summed_statistics import days as days

@@ -1,55 +1,81 @@
-"""Logins that `slashtag login` saved: which one is used, where its file is, and what that has.
+"""Logins and settings of a connection: those that `slashtag login` saved, and those of the environment.
 
-Each profile has its own file. A traceback may show the variables of functions, so none has a secret in a
-variable when it raises.
+Each profile has a file of its own, which only its user may read. What counts, the first that is there:
+an argument of AsyncSession or an option of a command, a variable SLASHTAG_..., the profile, the default.
 """
 
 import os
 import re
 import stat
-from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_type_hints
 
 import msgspec
+import platformdirs
 
-from ._credentials import Credentials, parse_base_url, strip_invisible
+from ._atomic_file import AtomicFile, writing_to
+from ._core.secret import Secret
+from ._credentials import parse_base_url, strip_invisible
 from ._errors import ConfigurationError
-from ._files import user_folder
 
-#: Version of the format of a login's file. Files of version 1 may lack it.
-VERSION = 1
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
+#: What else is read from the environment, here and by commands.
+_OTHER_VARIABLES = (*VARIABLES, "SLASHTAG_BASE_URL", "SLASHTAG_PROFILE", "SLASHTAG_LINK_PASSWORD")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
-@dataclass
-class Login:
-    """Address and credentials of a session, and the time zone of its commands, "" for none.
+class Settings(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """Settings by the names of AsyncSession's arguments, and two of commands; None: not set."""
 
-    In a file, all but the zone may be "": the zone is then that of credentials of the environment.
-    """
+    proxy: Secret | None = None
+    allow_http: bool | None = None
+    range_end: Literal["inclusive", "exclusive"] | None = None
+    concurrency: int | None = None
+    timeout: float | None = None
+    timezone: str | None = None
+    log_format: Literal["text", "json"] | None = None
 
-    base_url: str
-    apikey: str
-    apisecret: str
-    timezone: str = ""
 
-    def __repr__(self) -> str:
-        return f"Login({self.base_url!r}, ***)"
+class Login(Settings, omit_defaults=True, kw_only=True):
+    """Address, credentials and settings of a profile."""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("credentials are not pickled")
+    base_url: str = ""
+    apikey: Secret = Secret()
+    apisecret: Secret = Secret()
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What to pass to AsyncSession; in no variable, which a traceback may show."""
+        """What to pass to AsyncSession."""
         return {"base_url": self.base_url, "apikey": self.apikey, "apisecret": self.apisecret}
 
-    @property
-    def credentials(self) -> Credentials:
-        """The pair of apikey and apisecret."""
-        return Credentials(self.apikey, self.apisecret)
+
+_TYPES = get_type_hints(Settings)
+
+
+def settings(saved: Login | None) -> dict[str, Any]:
+    """Return the settings of the environment, over those saved; raises ConfigurationError."""
+    found = {name: getattr(saved, name, None) for name in _TYPES}
+    for name, kind in _TYPES.items():
+        variable = f"SLASHTAG_{name.upper()}"
+        if text := strip_invisible(os.environ.get(variable, "")):
+            try:
+                found[name] = msgspec.convert(text, kind, strict=False, dec_hook=_made)
+            except msgspec.ValidationError as error:
+                raise ConfigurationError(f"{variable}: {error}") from None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def check_variables() -> None:
+    """Raise ConfigurationError for an unknown variable of the environment that is like one of ours."""
+    known = [*_OTHER_VARIABLES, *(f"SLASHTAG_{name.upper()}" for name in _TYPES)]
+    for name in os.environ:
+        if (
+            name.startswith("SLASHTAG_")
+            and name not in known
+            and (meant := get_close_matches(name, known, 1, 0.8))
+        ):
+            raise ConfigurationError(f"{name} in the environment is unknown: {meant[0]} is meant?")
 
 
 def find_saved(
@@ -68,13 +94,12 @@ def find_saved(
         return None
     profile = profile or os.environ.get("SLASHTAG_PROFILE") or None
     if profile is None:
-        is_in_environment = any(strip_invisible(os.environ.get(name, "")) for name in VARIABLES)
-        if is_in_environment or user_folder("config") is None:
+        if any(strip_invisible(os.environ.get(name, "")) for name in VARIABLES) or _folder() is None:
             return None
         base_url = base_url or os.environ.get("SLASHTAG_BASE_URL")
     saved = read_login(profile)
     if saved is not None and not saved.apikey:
-        return None  # only a zone is saved
+        return None  # only settings are saved
     if saved is None and profile is not None:
         there = ", ".join(filter(None, profiles())) or "none"
         raise ConfigurationError(f"there is no profile {profile!r}; saved with a name: {there}")
@@ -91,14 +116,20 @@ def find_zone(profile: str | None) -> str:
 
     Where no saved login is used, it is the zone that is saved without credentials. Raises ConfigurationError.
     """
-    if (saved := find_saved(profile)) is None and user_folder("config") is not None:
+    if (saved := find_saved(profile)) is None and _folder() is not None:
         alone = read_login()
         saved = alone if alone is not None and not alone.apikey else None
-    return saved.timezone if saved is not None else ""
+    return (saved.timezone or "") if saved is not None else ""
 
 
 def _is_same_service(one: str, other: str) -> bool:
     return parse_base_url(one, allow_http=True) == parse_base_url(other, allow_http=True)
+
+
+def _folder() -> Path | None:
+    """Return the folder of the files, None for a user without a home."""
+    folder = platformdirs.user_config_path("slashtag", appauthor=False, roaming=True)
+    return folder if folder.is_absolute() else None
 
 
 def login_path(profile: str | None = None) -> Path:
@@ -109,11 +140,11 @@ def login_path(profile: str | None = None) -> Path:
     if profile and not (isinstance(profile, str) and _NAME.fullmatch(profile)):
         raise ConfigurationError("a profile is named by up to 40 letters, digits, - and _")
     name = f"credentials-{profile}.json" if profile else "credentials.json"
-    folder = user_folder("config")
+    folder = _folder()
     if folder is None:
         raise ConfigurationError(
-            "there is no folder for saved credentials: set HOME to a directory that exists, or "
-            f"XDG_CONFIG_HOME to an absolute path; or use {' and '.join(VARIABLES)}"
+            "there is no folder for saved credentials: set HOME or XDG_CONFIG_HOME to an absolute path; or "
+            f"use {' and '.join(VARIABLES)}"
         )
     return folder / name
 
@@ -131,26 +162,30 @@ def read_login(profile: str | None = None) -> Login | None:
     """
     file = login_path(profile)
     try:
-        mode = file.stat().st_mode
-        found = _decode(file.read_bytes())
+        if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
+            raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
+        # In no variable, which a traceback may show.
+        saved = msgspec.json.decode(file.read_bytes(), type=Login, dec_hook=_made)
+        if len({bool(each) for each in saved.arguments.values()}) == 1:  # all or none
+            return saved
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigurationError(f"{file}: {error.strerror or error}") from None
-    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-        raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
-    if isinstance(found, str):
-        raise ConfigurationError(f"{file} {found}")
-    return found
-
-
-def _decode(data: bytes) -> Login | str:
-    """Return what a file has, or what is wrong with it: an error raised here would show its variables."""
-    try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
-        version = msgspec.convert(found.pop("version", 1), int)
-        if version > VERSION:
-            return f"was written by a newer slashtag (format {version}): upgrade slashtag"
-        return msgspec.convert(found, Login)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return "is damaged; run `slashtag login` again"
+        pass
+    raise ConfigurationError(f"{file} is damaged; run `slashtag login` again")
+
+
+def save_login(login: Login, profile: str | None = None) -> Path:
+    """Save a login in a file that only its owner may read; return its path."""
+    file = login_path(profile)
+    with writing_to(file):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with AtomicFile(file, mode=0o600) as opened:
+        opened.write(msgspec.json.encode(login, enc_hook=str))
+    return file
+
+
+def _made(kind: type, text: Any) -> Any:
+    return kind(text)

@@ -25,6 +25,7 @@ from ._core.limits import MAX_TARGET_BYTES
 from ._core.paging import Paging
 from ._core.response import is_ok
 from ._core.retry import RetryPolicy
+from ._core.secret import hidden
 from ._core.throttle.throttle import Throttle
 from ._core.windows import RangeEnd
 from ._credentials import Credentials, Proxy, account_hash, parse_base_url
@@ -129,24 +130,22 @@ class AsyncSession:
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
     ) -> None:
-        is_given = apikey is not None or apisecret is not None
-        credentials = Credentials(apikey, apisecret)
-        via = None if proxy is None else Proxy(proxy)
-        # A traceback may show the variables of this function.
-        del apikey, apisecret, proxy
-        if (saved := find_saved(profile, base_url, has_credentials=is_given)) is not None:
-            base_url, credentials = saved.base_url, saved.credentials
+        # First of all: a traceback may show the variables of this function.
+        base_url, apikey, apisecret, proxy = map(hidden, (base_url, apikey, apisecret, proxy))
+        has_credentials = apikey is not None or apisecret is not None
+        if (saved := find_saved(profile, base_url, has_credentials=has_credentials)) is not None:
+            base_url, apikey, apisecret = saved.base_url, saved.apikey, saved.apisecret
         check_options(_OPTIONS, locals())
         base = parse_base_url(base_url, allow_http=allow_http)
+        via = None if proxy is None else Proxy(proxy)
         if via is not None:
-            via.check()
             if http is not None:
                 raise ConfigurationError("proxy is a setting of your own http session")
             if base.scheme == "http" and not allow_http:
                 raise ConfigurationError(
                     "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
                 )
-        credentials.check()
+        credentials = Credentials(apikey, apisecret)
         self._transport = Transport(base, credentials, http, via)
         self._range_end: RangeEnd = range_end
         self._concurrency = _within_pool(concurrency, http)

@@ -44,7 +44,7 @@ def texts(value: object, depth: int = 6) -> Iterator[str]:
     if isinstance(value, bytes | bytearray):
         yield bytes(value).decode("latin-1")
     elif isinstance(value, str):
-        yield value
+        yield repr(value)
     elif isinstance(value, Mapping) and depth:
         for name, each in value.items():
             yield from texts(name, depth - 1)

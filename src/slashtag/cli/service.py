@@ -7,12 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 from typer import Option
 
 from .. import ConfigurationError
-from .._internal import VARIABLES, VERSION, Login, find_saved, login_path, profiles, strip_invisible
-from ..tables import AtomicFile
+from .._internal import VARIABLES, Login, Secret, find_saved, profiles, strip_invisible
 
 _option = partial(Option, rich_help_panel="The service")
 #: Options that `find_credentials` reads, and those of the command itself.
@@ -85,7 +83,8 @@ def find_credentials(options: SessionOptions) -> Login:
     is_option = base_url != os.environ.get("SLASHTAG_BASE_URL")
     if (saved := find_saved(options.profile, base_url if is_option else None)) is not None:
         return saved
-    given = Login(base_url or "", *(strip_invisible(os.environ.get(name, "")) for name in VARIABLES))
+    apikey, apisecret = (Secret(strip_invisible(os.environ.get(name, ""))) for name in VARIABLES)
+    given = Login(base_url=base_url or "", apikey=apikey, apisecret=apisecret)
     is_given = {
         "SLASHTAG_BASE_URL": bool(given.base_url),
         VARIABLES[0]: bool(given.apikey),
@@ -101,12 +100,3 @@ def find_credentials(options: SessionOptions) -> Login:
             f"{chooses}`slashtag sandbox` prints some to try"
         )
     return given
-
-
-def save(found: Login, profile: str | None = None) -> Path:
-    """Save credentials in a file that only its owner may read; return its path."""
-    file = login_path(profile)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with AtomicFile(file, mode=0o600) as opened:
-        opened.write(msgspec.json.encode({"version": VERSION, **asdict(found)}))
-    return file

@@ -3,15 +3,23 @@
 import os
 import sys
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 
 import typer
+from msgspec.structs import replace
 from typer import Option
 
 from ... import ConfigurationError, InvalidRequestError, parse_zone
-from ..._internal import VARIABLES, Login, login_path, profiles, read_login, strip_invisible
+from ..._internal import (
+    VARIABLES,
+    Login,
+    Secret,
+    login_path,
+    profiles,
+    read_login,
+    save_login,
+    strip_invisible,
+)
 from ..run import Run, command
-from ..service import save
 
 
 @command
@@ -40,7 +48,7 @@ async def login(
         for name in profiles():
             try:
                 saved = read_login(name)
-                columns = [saved.base_url, saved.timezone] if saved else []
+                columns = [saved.base_url, saved.timezone or ""] if saved else []
                 print(name or "(no name)", *filter(None, columns), sep="\t")
             except ConfigurationError as error:
                 run.warn(str(error), "not readable: ")
@@ -58,19 +66,21 @@ async def login(
         earlier = read_login(profile)
     is_saved = earlier is not None and bool(earlier.apikey)
     if timezone is not None and (is_saved or is_of_environment):
-        save(replace(earlier or Login("", "", ""), timezone=timezone), profile)
+        save_login(replace(earlier or Login(), timezone=timezone), profile)
         kept = "whose credentials stay as they are" if is_saved else "without credentials"
         run.say(f"days are those of {timezone or 'UTC'}: saved in {file}, {kept}")
         _say_what_wins(run, timezone, is_saved=is_saved)
         return
     base_url = run.options.base_url or _ask("address of the service", is_secret=False)
-    credentials = Login(strip_invisible(base_url), _ask("apikey"), _ask("apisecret"))
+    credentials = Login(
+        base_url=strip_invisible(base_url), apikey=_ask("apikey"), apisecret=_ask("apisecret")
+    )
     async with run.session(credentials) as session:
         await session.urls.page(pagesize=1)
-    credentials.timezone = timezone or (earlier.timezone if earlier is not None else "")
-    save(credentials, profile)
+    credentials.timezone = timezone or (earlier.timezone if earlier is not None else None)
+    save_login(credentials, profile)
     run.say(f"the service accepts them; saved in {file}")
-    _say_what_wins(run, credentials.timezone, is_saved=True)
+    _say_what_wins(run, credentials.timezone or "", is_saved=True)
 
 
 def _say_what_wins(run: Run, timezone: str, *, is_saved: bool) -> None:
@@ -82,10 +92,10 @@ def _say_what_wins(run: Run, timezone: str, *, is_saved: bool) -> None:
         run.say(f"but commands use SLASHTAG_TIMEZONE={zone} of the environment while it is set")
 
 
-def _ask(what: str, *, is_secret: bool = True) -> str:
+def _ask(what: str, *, is_secret: bool = True) -> Secret:
     if sys.stdin.isatty():
-        return strip_invisible(typer.prompt(what, hide_input=is_secret, err=True))
-    line = strip_invisible(sys.stdin.readline())
+        return Secret(strip_invisible(typer.prompt(what, hide_input=is_secret, err=True)))
+    line = Secret(strip_invisible(sys.stdin.readline()))
     if not line:
         raise InvalidRequestError(f"no {what} on stdin")
     return line
