@@ -38,8 +38,8 @@ CountryGeo DateRange Day ExportError Failure GeoStats InvalidRequestError Journa
 Listing Metrics NotFoundError OnError OrderBy Outcome OutcomeUnknownError Page PageStream PaginationError
 PeriodStats Plan Progress Query QueueTimeoutError RangeEnd RangeStats RateLimitError RedirectCode
 RequestFailedError RequestTimeoutError Results RetryPolicy ServerError SessionClosedError ShortUrl
-SlashtagError Statistics Stats StatsRow Tag TagLimitError Tags TransportError UnexpectedResponseError
-UnknownTagError Urls Year Zone __version__ parse_zone to_builtins
+SlashtagError Statistics Stats StatsByTag StatsRow Tag TagLimitError Tags TransportError
+UnexpectedResponseError UnknownTagError Urls Year Zone __version__ parse_zone to_builtins
 """
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)

@@ -57,6 +57,7 @@ from slashtag import (
     SlashtagError,
     Statistics,
     Stats,
+    StatsByTag,
     StatsRow,
     Tag,
     TagLimitError,
@@ -143,6 +144,10 @@ class Clicks:
 
     async def table(self, keys: Keys) -> ClicksTable:
         return await self.session.stats.table(Year(2024), keys=keys, timezone=self.zone)
+
+    async def by_tag(self) -> RangeStats:
+        found: StatsByTag[RangeStats] = await self.session.stats.by_tag(DateRange.last(7))
+        return found.total
 
     def countries(self, stats: Statistics) -> list[StatsRow]:
         return [row for row in stats.rows() if row.dimension == "country"]

@@ -42,6 +42,7 @@ from ._records import RedirectCode as RedirectCode
 from ._records import ShortUrl as ShortUrl
 from ._records import Tag as Tag
 from ._records import to_builtins as to_builtins
+from ._resources.by_tag import StatsByTag as StatsByTag
 from ._resources.listing import Listing as Listing
 from ._resources.listing import PageStream as PageStream
 from ._resources.run_state import Failure as Failure

@@ -52,10 +52,10 @@ class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows.
 
     `missing` is the number of requests whose clicks are not counted, because they failed, and of slashtags
-    that cannot be requested. `reconciles` is False if an answer contradicted itself, also when requested once
-    more. `complete` follows from the other members: nothing
-    that was asked for is missing, and answers reconcile. Whether a dimension has all clicks is told by
-    `incomplete_dimensions`.
+    that cannot be requested. `reconciles` is False if an answer contradicted itself. `complete` follows from
+    these: nothing that was asked for is missing, and answers reconcile. Whether a dimension has all clicks is
+    told by `incomplete_dimensions`. `shared` names the slashtags that several of the links given have, on
+    different domains: the service counts them together, and here they are counted once.
     """
 
     #: The dimension in tidy rows of each map: its name, in the singular.
@@ -65,6 +65,7 @@ class Statistics(Record, frozen=True, kw_only=True):
 
     missing: int = 0
     reconciles: bool = True
+    shared: tuple[str, ...] = ()
     complete: bool = True
 
     def __post_init__(self) -> None:
@@ -284,6 +285,7 @@ class RunningSum(Generic[S]):
         self._months: dict[str, Any] = {"clicks_breakdown": {}} if kind is PeriodStats else {}
         self._numbers = _numbers(kind).copy()
         self._with_clicks = 0
+        self._shared: dict[str, None] = {}
 
     def add(self, part: S, /) -> None:
         """Add statistics of this class."""
@@ -296,21 +298,27 @@ class RunningSum(Generic[S]):
             more = getattr(part, name)
             self._numbers[name] = (value and more) if isinstance(value, bool) else (value + more)
         self._with_clicks += part.total > 0
+        if part.shared:
+            self.add_shared(part.shared)
 
     def add_missing(self, requests: int) -> None:
         """Count requests whose answers are missing; a negative number for those that are there after all."""
         self._numbers["missing"] += requests
 
+    def add_shared(self, slashtags: Iterable[str]) -> None:
+        """Name slashtags that several of the links given have."""
+        self._shared |= dict.fromkeys(slashtags)
+
     def result(self) -> S:
         """Return the sum so far."""
         members: dict[str, Any] = {**self._maps, **self._months, **self._numbers}
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
-        return self._kind(**members)
+        return self._kind(**members, shared=tuple(self._shared))
 
 
 @cache
 def _numbers(kind: type[Statistics]) -> dict[str, Any]:
     """Return the members that are numbers or flags, as they are in empty statistics."""
     members = asdict(kind())
-    del members["complete"]  # which follows from the others
+    del members["complete"], members["shared"]  # which are no sums
     return {name: value for name, value in members.items() if not isinstance(value, dict)}

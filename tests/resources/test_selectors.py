@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -99,16 +98,6 @@ async def test_slashtags_may_come_from_anywhere_and_count_once(account: Account)
             box.requests.clear()
             assert counts(await api.stats.collect(query, keys=given)) == truth
             assert len(box.requests) == 6
-
-
-@pytest.mark.unmeasured
-async def test_a_listing_is_read_while_its_slashtags_are_asked_about(account: Account) -> None:
-    query = DateRange("2024-01-01", "2024-03-31")
-    async with account.serve(latency=0.002) as box, client(box) as api:
-        stats = await api.stats.collect(query, keys=api.urls.list(pagesize=100, prefetch=1))
-        paths = [arrival.path.rpartition("/")[2] for arrival in box.requests]
-        assert counts(stats) == counts(box.truth.range("2024-01-01", "2024-03-31"))
-    assert paths.index("stats") < len(paths) - 1 - paths[::-1].index("urls")
 
 
 class Ambiguous(list[str]):
@@ -225,14 +214,3 @@ async def test_only_a_query_is_a_query(query: Any) -> None:
                 await api.stats.collect(query, keys=keys)
             with pytest.raises(InvalidRequestError, match="a query is a DateRange, Day, Year"):
                 api.stats.collect_each(query, keys=keys)
-
-
-async def test_look_alikes_that_are_in_two_requests_are_told_the_first_as_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG, "slashtag")
-    keys = ["Spring", "Autumn", *map(str, range(150)), "spring", "autumn"]
-    async with scripted(wire.ok({"total_clicks": 0})) as (_, api):
-        await api.stats.collect(Day("2024-01-01"), keys=slowly(keys))
-    told = [record.levelname for record in caplog.records if "differ in case" in record.getMessage()]
-    assert told == ["WARNING", "DEBUG"]

@@ -66,6 +66,11 @@ class Selector(Struct, frozen=True):
             return ()
         return tuple(zip(self.keys, self.link_ids or ((),) * len(self.keys), strict=True))
 
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The slashtags that several of the links have."""
+        return tuple([slashtag for slashtag, ids in self.links if len(ids) > 1])
+
     def halves(self) -> list[Selector]:
         """Return the halves of a batch of at least two slashtags."""
         return [Selector.of(half) for half in halves(self.links)]

@@ -1,26 +1,28 @@
 """Batches of slashtags and links that are read asynchronously, and the order in which they are read."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
-from contextlib import aclosing
 from typing import Any
 
 from anyio import CancelScope
 
 from .._core.batches import Batcher, Key, Selector
 from .._core.look_alikes import look_alikes_together
-from .._core.plan import Plan, StatsRequest
 from .._fanout import AsyncReadable
 
 #: Number of links read ahead to be sorted.
 SORTED_AHEAD = 10_000
 
 
-async def read_requests(plan: Plan[Any], batches: AsyncGenerator[Selector]) -> AsyncGenerator[StatsRequest]:
-    """Yield the requests for batches that are read asynchronously; close what these are read from."""
-    async with aclosing(batches):
-        async for batch in batches:
-            for time_slice in plan._time_slices:
-                yield plan._request(batch, time_slice)
+async def read_keys(keys: AsyncIterable[Key]) -> list[Key]:
+    """Return all slashtags, or links, of an asynchronous iterable; close it."""
+    iterator = aiter(keys)
+    try:
+        return [key async for key in iterator]
+    finally:
+        if isinstance(iterator, AsyncReadable):
+            # Shielded: the run may have been cancelled.
+            with CancelScope(shield=True):
+                await iterator.aclose()
 
 
 Sort = Callable[[list[Any]], list[Any]]

@@ -1,6 +1,6 @@
 """Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from .._core.plan import Plan, StatsRequest, empty_sum
@@ -26,9 +26,8 @@ async def collect(
     plan: Plan[R],
     state: RunState,
     workers: int,
-    requests: AsyncGenerator[StatsRequest] | None = None,
 ) -> R:
-    """Send the requests of a plan, or others instead that are read asynchronously; return the sum.
+    """Send the requests of a plan; return the sum.
 
     Of a batch that is refused halves are sent, to find the slashtag at fault. Before the service has accepted
     anything, one batch at a time is taken apart, for which all others wait: it may refuse everything.
@@ -40,6 +39,8 @@ async def collect(
             running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
         except SlashtagError as error:
             return error
+        if request.selector.link_ids:
+            running_sum.add_shared(request.selector.shared)
         health.succeeded()
         state.done()
         return None
@@ -86,13 +87,13 @@ async def collect(
         fail(request, error)
         return ()
 
-    if requests is None and len(plan) == 1:
+    if len(plan) == 1:
         # Without a worker pool, which costs half as much as the request, but for halves that follow.
         (only,) = plan._requests()
         if follow_ups := await work(only):
             await WorkerPool(follow_ups, work, workers).run()
     else:
-        source: Source[StatsRequest | _Half] = plan._requests() if requests is None else requests
+        source: Source[StatsRequest | _Half] = plan._requests()
         await WorkerPool(source, work, workers).run()
     running_sum.add_missing(state.missing)
     return running_sum.result()

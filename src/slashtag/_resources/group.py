@@ -106,6 +106,8 @@ class Group(Generic[R]):
             for name in list(self._left):
                 if name in self._ready:
                     total = self._sums.get(name) or empty_sum(self._plan.query, self._plan.span)
+                    if len(self._link_ids.get(name, ())) > 1:
+                        total.add_shared([name])
                     await self._results.put((name, total.result()))
                     self._sums.pop(name, None)
                 elif name not in self.failed:

@@ -18,13 +18,16 @@ from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
 from .._sending.sender import Sender
 from .._summed_statistics import RunningSum, Statistics
-from .batch_reading import by_activity, read_batches, read_requests
+from .batch_reading import by_activity, read_batches, read_keys
+from .by_tag import StatsByTag, collect_by_tag
 from .collect import collect
 from .collect_each import EachRun
 from .failures import check_kind, check_missing, joined, plans_of
 from .run_state import Failure, OnError, RunState
 from .stats_fetcher import StatsFetcher
+from .tags import Tags
 from .top import rank
+from .urls import Urls
 
 R = TypeVar("R", bound=Statistics)
 
@@ -204,13 +207,14 @@ class Stats:
         zone: tzinfo | None = None,
         inferred: bool = True,
         ordered: bool = False,
+        fresh: bool = False,
     ) -> Results[tuple[str, R]]:
         """Iterate over the results of a plan, or of `batches`, as they complete.
 
         Without the `zone` of the plan no months are skipped.
         """
         run = EachRun(
-            self._fetcher(),
+            self._fetcher(fresh),
             plan,
             state,
             zone=zone,
@@ -229,30 +233,29 @@ class Stats:
         tag: str | None = None,
         tags: TagNames | None = None,
         timezone: Zone = None,
+        fresh: bool = False,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
     ) -> R:
         """Return the sum over all selected links or tags, for a query of any size.
 
         Without slashtags the result is empty and nothing is sent. `keys` may be asynchronous
-        (`session.urls.list()`): batches are then sent while it is read. `progress` is called with
-        (requests done, total or None). With `on_error` a failed request is reported as a Failure and the
-        others continue: the result is not `complete`, and `retry` requests what is missing. A batch that is
-        refused (400, 403, 404, 413, 414) is split until the bad slashtag is isolated; authentication errors
-        are always raised. Raises TypeError for a wrong selector, InvalidRequestError before anything is sent
-        (for a slashtag that is read asynchronously when it is read), and errors of requests with a note
-        naming the batch and window. See docs/service.md, Statistics: common selector.
+        (`session.urls.list()`), and is read first. `progress` is called with (requests done, total). With
+        `on_error` a failed request is reported as a Failure and the others continue: the result is not
+        `complete`, and `retry` requests what is missing. A batch that is refused (400, 403, 404, 413, 414) is
+        split until the bad slashtag is isolated; authentication errors are always raised. `fresh` requests
+        pass caches, and a journal replays none of them. Raises TypeError for a wrong selector,
+        InvalidRequestError before anything is sent (but a listing that is read), and errors of requests with
+        a note naming the batch and window. See docs/service.md, Statistics: common selector.
         """
         state = RunState(progress, on_error)
-        batcher = self._batcher(state, is_sum=True)
-        selectors = select(keys, tag, tags, batcher)
+        check_query(query)
+        if isinstance(keys, AsyncIterable) and tag is None and tags is None:
+            keys = await read_keys(keys)
+        selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
         plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
-        if isinstance(keys, AsyncIterable):
-            # A listing returns a new iterator, which is closed at the end of the run.
-            requests = read_requests(plan, read_batches(aiter(keys), batcher))
-            return await collect(self._fetcher(), plan, state, self._workers, requests)
         state.total = len(plan)
-        return await collect(self._fetcher(), plan, state, self._workers)
+        return await collect(self._fetcher(fresh), plan, state, self._workers)
 
     def collect_each(
         self,
@@ -265,6 +268,7 @@ class Stats:
         ordered: bool | Literal["hits"] = False,
         inferred: bool = True,
         earlier_hits: Mapping[str, int | None] | None = None,
+        fresh: bool = False,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
     ) -> Results[tuple[str, R]]:
@@ -283,14 +287,48 @@ class Stats:
         ShortUrls are sorted by `hits`, unless `ordered` is True: fewest requests are needed if slashtags with
         clicks are adjacent. With `ordered="hits"` they are yielded in that order. `earlier_hits` has the hits
         of an earlier listing, by slashtag: links whose hits differ come first. Every slashtag is covered by
-        a request, whatever its hits.
+        a request, whatever its hits. `fresh` is that of `collect`.
 
         `progress` is called with (slashtags counted so far, total or None), in proportion to what is known of
         those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
         while iterating. See docs/service.md, Statistics: common selector.
         """
         state = RunState(progress, on_error)
-        return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits)
+        return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits, fresh)
+
+    async def by_tag(
+        self,
+        query: Query[R],
+        *,
+        timezone: Zone = None,
+        fresh: bool = False,
+        progress: Progress | None = None,
+        on_error: OnError[R] | None = None,
+    ) -> StatsByTag[R]:
+        """Return the statistics of every tag by name, and under None those of links without a tag.
+
+        Their sum, `total`, is that of the account, whose links and tags are listed first. A slashtag that
+        links with and without a tag share is counted once, and named in `shared` of None; a link whose tag
+        has no name that can be read counts under None. `progress` is called with (tags counted, total). With
+        `on_error` a tag that failed has `missing`. Raises what `collect` raises.
+        """
+        check_query(query)
+        query = query.resolve(None if timezone is None else parse_zone(timezone), datetime.now(UTC))
+        links = await Urls(self._sender, self._tasks, self._workers).list().to_list()
+        # Tags last: a link may have got one that was created meanwhile.
+        tags = await Tags(self._sender, self._tasks).list().to_list()
+        names = {tag.id: tag.name for tag in tags if tag.name}
+        options: dict[str, Any] = {"timezone": timezone, "fresh": fresh}
+        return await collect_by_tag(
+            self.collect,
+            self.collect_each,
+            query,
+            links,
+            names,
+            progress=progress,
+            on_error=on_error,
+            **options,
+        )
 
     async def table(
         self,
@@ -316,7 +354,7 @@ class Stats:
         """
         state = RunState(progress, on_error)
         table, dates = empty_table(query, "tag" if keys is None else "slashtag", dimensions=dimensions)
-        each = self._each(state, query, keys, tag, tags, timezone, False, inferred, earlier_hits)
+        each = self._each(state, query, keys, tag, tags, timezone, False, inferred, earlier_hits, False)
         async with each as results:
             async for key, stats in results:
                 table._add(key, stats, dates)
@@ -334,6 +372,7 @@ class Stats:
         ordered: bool | Literal["hits"],
         inferred: bool,
         earlier_hits: Mapping[str, int | None] | None,
+        fresh: bool,
     ) -> Results[tuple[str, R]]:
         sorts = ordered == "hits" or (inferred and not ordered)
         sort = partial(by_activity, earlier_hits=earlier_hits) if sorts else None
@@ -349,7 +388,9 @@ class Stats:
         else:
             state.total = sum(len(selector.names) for selector in plan._selectors)
         zone = parse_zone(timezone)
-        return self._run_each(plan, state, batches, zone=zone, inferred=inferred, ordered=bool(ordered))
+        return self._run_each(
+            plan, state, batches, zone=zone, inferred=inferred, ordered=bool(ordered), fresh=fresh
+        )
 
     async def top(self, query: Query[R], n: int = 20, *, keys: Keys, timezone: Zone = None) -> dict[str, R]:
         """Return the `n` slashtags with most clicks and their statistics, the most first.
@@ -366,12 +407,12 @@ class Stats:
         stats._sender = self._sender.of_operation()
         return (await rank(stats, query, n, keys=keys, timezone=timezone)).stats
 
-    def _fetcher(self) -> StatsFetcher:
+    def _fetcher(self, fresh: bool = False) -> StatsFetcher:
         """Return what requests the statistics of one operation, whose calls take turns with those of others.
 
         `Sender.of_operation` makes the `Flow` of these calls; see `_core/queue.py`.
         """
-        return StatsFetcher(self._sender.of_operation())
+        return StatsFetcher(self._sender.of_operation(), fresh=fresh)
 
     def _batcher(self, state: RunState, *, by_activity: bool = False, is_sum: bool = False) -> Batcher:
         """Return the builder of batches; those that the journal's job has made `by_activity` are apart.

@@ -27,8 +27,8 @@ class StatsFetcher:
     have sent it: a 404, or one that contradicts itself or is about other days.
     """
 
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
+    def __init__(self, sender: Sender, *, fresh: bool = False) -> None:
+        self._sender, self._fresh = sender, fresh
         #: What is known of the service; of the requests of one run that is `RunState.health`.
         self.metrics, self.service = sender.metrics, sender.health
 
@@ -39,6 +39,7 @@ class StatsFetcher:
         counted and logged, provided that it `is_result`: that it goes into what the library's caller gets.
         """
         service = self.service
+        call = call.again() if self._fresh else call
         try:
             stats, problem = (await self._request(call)).to_statistics(window)
             if problem is not None and not service.contradictions_stay:

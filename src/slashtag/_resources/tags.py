@@ -1,6 +1,7 @@
 """The tags of the account."""
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -8,8 +9,9 @@ from .._core.call import Call
 from .._core.checks import check_text
 from .._core.limits import MAX_TAG_DESCRIPTION, MAX_TAG_NAME
 from .._core.look_alikes import folded
-from .._errors import BadRequestError, OutcomeUnknownError
+from .._errors import BadRequestError, InvalidRequestError, OutcomeUnknownError
 from .._records import Page, Tag
+from .._wording import did_you_mean
 from .listing import Resource
 
 _SEPARATORS = re.compile(r"[\s._/\u2010-\u2015-]+")
@@ -56,6 +58,19 @@ class Tags(Resource[Tag]):
             if (tag := await self._find(name)) is not None:
                 return tag
             raise
+
+    async def names(self, wanted: Iterable[str] = ()) -> dict[int, str]:
+        """Return the names of all tags by id; raises InvalidRequestError if none has one that is wanted.
+
+        See docs/service.md, List tags.
+        """
+        async with self.list() as tags:
+            names = {tag.id: tag.name async for tag in tags if tag.name}
+        for name in wanted:
+            if name not in names.values():
+                meant = did_you_mean(name, names.values())
+                raise InvalidRequestError(f"the account has no tag {name!r}{meant}")
+        return names
 
     async def similar(self, name: str) -> list[Tag]:
         """Return the tags whose names look like this one, and are not it.

@@ -1,0 +1,100 @@
+"""Statistics by tag: each tag and none, adding up to the account whatever slashtags links share."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from slashtag import AllTime, BadRequestError, CountryGeo, DateRange, Failure, Year
+from slashtag.sandbox import Sandbox
+from tests.resources.accounts import client, counts, period, serving
+from tests.support.sandboxes import refused_tag
+
+JUNE = DateRange("2024-06-01", "2024-06-30")
+TAGS = ["mail", "print", "radio"]
+
+
+def fill(box: Sandbox, seed: int) -> set[str]:
+    """Fill an account at random; return the slashtags that links with and without a tag share."""
+    random = Random(seed)
+    for tag in TAGS:
+        box.add_tag(tag)
+    tags_of: dict[str, set[str | None]] = {}
+    for slashtag, domain in random.sample([(f"s{n}", domain) for n in range(12) for domain in range(4)], 25):
+        tag = random.choice([*TAGS, None])
+        link = box.add_url(slashtag, tag=tag, domain_id=domain)
+        tags_of.setdefault(slashtag, set()).add(tag)
+        for _ in range(random.randrange(4)):
+            labels = {"country": random.choice(["SE", "FR"]), "device": random.choice(["Mobile", "Tablet"])}
+            box.add_click(link, f"2024-06-{random.randrange(1, 31):02d}T12:00:00", **labels)
+    return {slashtag for slashtag, tags in tags_of.items() if None in tags and len(tags) > 1}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_each_tag_has_its_clicks_and_all_add_up_to_the_account(seed: int) -> None:
+    async with serving() as (box, api):
+        shared = fill(box, seed)
+        found = await api.stats.by_tag(JUNE)
+        keys = [url.slashtag for url in box.truth.urls()]
+        assert list(found) == [*TAGS, None]
+        for tag in TAGS:
+            assert counts(found[tag]) == counts(box.truth.range("2024-06-01", "2024-06-30", tag=tag))
+        assert counts(found.total) == counts(box.truth.range("2024-06-01", "2024-06-30", keys=keys))
+        assert found.total.complete
+        assert shared <= set(found[None].shared)
+        assert shared <= set(found.total.shared)
+        yearly = await api.stats.by_tag(Year(2024))
+        assert period(yearly.total) == period(box.truth.year(2024, keys=keys))
+        assert yearly[None].total == found[None].total
+        assert (await api.stats.by_tag(AllTime())).total.total == found.total.total
+        assert (await api.stats.by_tag(CountryGeo("SE", "2024-06-01", "2024-06-30"))).total.total == (
+            found.total.country.get("SE", 0)
+        )
+
+
+async def test_an_empty_account_and_one_without_tags_have_the_links_without_a_tag() -> None:
+    async with serving() as (box, api):
+        assert {tag: stats.total for tag, stats in (await api.stats.by_tag(JUNE)).items()} == {None: 0}
+        box.add_click(box.add_url("a"), "2024-06-02T00:00:00")
+        found = await api.stats.by_tag(JUNE)
+        assert ({tag: stats.total for tag, stats in found.items()}, found[None].shared) == ({None: 1}, ())
+
+
+async def test_a_tag_that_fails_is_missing_and_leaves_what_is_not_known_unreconciled() -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box, client(box) as api:
+        fill(box, 1)
+        failures: list[Failure] = []
+        with refused_tag(box, "mail", 400):
+            found = await api.stats.by_tag(JUNE, on_error=failures.append)
+            with pytest.raises(BadRequestError):
+                await api.stats.by_tag(JUNE)
+        assert [failure.tag for failure in failures] == ["mail"]
+        assert (found["mail"].missing, found.total.missing, found[None].reconciles) == (1, 1, False)
+
+
+async def test_a_link_that_cannot_be_requested_is_told_if_no_tag_counts_it() -> None:
+    async with serving() as (box, api):
+        for slashtag, tag in (("a,b", None), ("c,d", "mail"), ("e", "mail")):
+            if tag and tag not in {each.name for each in box.truth.tags()}:
+                box.add_tag(tag)
+            box.add_click(box.add_url(slashtag, tag=tag), "2024-06-02T00:00:00")
+        found = await api.stats.by_tag(JUNE)
+        assert (found["mail"].total, found["mail"].missing, found[None].missing) == (2, 0, 1)
+        box.add_url("e", domain_id=1)
+        assert not (await api.stats.by_tag(JUNE))[None].reconciles
+
+
+async def test_links_that_share_a_slashtag_are_counted_once_and_named() -> None:
+    async with serving() as (box, api):
+        for domain, slashtag in enumerate(("a", "a", "b")):
+            box.add_click(box.add_url(slashtag, domain_id=domain), "2024-06-02T00:00:00")
+        links = await api.urls.list().to_list()
+        assert (await api.stats.collect(JUNE, keys=links)).shared == ("a",)
+        assert (await api.stats.collect(JUNE, keys=api.urls.list())).shared == ("a",)
+        assert (await api.stats.collect(JUNE, keys=["a", "a", "b"])).shared == ()
+        each = await api.stats.collect_each(JUNE, keys=links).to_dict()
+        assert {key: (stats.total, stats.shared) for key, stats in each.items()} == {
+            "a": (2, ("a",)),
+            "b": (1, ()),
+        }
