@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from .._core.batches import check_slashtag
 from .._core.checks import Progress
@@ -25,6 +25,7 @@ from .._summed_statistics import GeoStats, PeriodStats, Statistics
 from .run_state import OnError
 
 R = TypeVar("R", bound=Statistics)
+Counts = dict[Any, int]
 log = logging.getLogger("slashtag")
 
 
@@ -99,23 +100,23 @@ def _left(whole: R, total: R, taken: R) -> R:
     """
     fits = True
 
-    def left(most: Any, all_: Any, less: Any) -> Any:
+    def number(most: int, in_all: int, less: int) -> int:
         nonlocal fits
-        if isinstance(most, dict):
-            empty: Any = 0
-            return {
-                label: left(n, (all_ or {}).get(label, empty), (less or {}).get(label, empty))
-                for label, n in most.items()
-            }
-        found = min(most, max(0, (all_ or 0) - (less or 0)))
-        fits = fits and found == (all_ or 0) - (less or 0)
-        return found
+        left = in_all - less
+        fits = fits and 0 <= left <= most
+        return min(most, max(0, left))
 
-    members = {
-        name: left(value, getattr(total, name), getattr(taken, name))
-        for name, value in asdict(whole).items()
-        if isinstance(value, dict) or name in ("total_clicks", "clicks_total")
-    }
+    def left(most: Counts, in_all: Counts, less: Counts) -> Counts:
+        return {label: number(n, in_all.get(label, 0), less.get(label, 0)) for label, n in most.items()}
+
+    def of(name: str) -> Any:
+        most, in_all, less = (getattr(each, name) for each in (whole, total, taken))
+        if name == "clicks_breakdown":
+            return {year: left(months, in_all[year], less.get(year, {})) for year, months in most.items()}
+        return left(most, in_all, less) if name in whole.DIMENSIONS else number(most, in_all, less)
+
+    numbers = {"total_clicks", "clicks_total", "clicks_breakdown"} & {*whole.__struct_fields__}
+    members = {name: of(name) for name in {*whole.DIMENSIONS, *numbers}}
     result = replace(whole, **members, missing=total.missing)
     if isinstance(result, PeriodStats):
         unique = min(result.clicks_unique, result.clicks_total)
