@@ -82,7 +82,6 @@ REQUESTS: list[tuple[str, str, str, int, dict[str, Any] | None]] = [
 ]
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("empty_maps", ["object", "array"])
 async def test_answers_conform(empty_maps: Any) -> None:
     async with serving(urls=50, clicks=2_000, tags=5, empty_maps=empty_maps) as call:

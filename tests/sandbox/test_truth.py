@@ -1,7 +1,7 @@
 """The truth, on accounts small enough to count by hand."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,25 +16,6 @@ def box() -> Iterator[Sandbox]:
         box.add_url("a", tag="t", created_at="2024-01-01")
         box.add_url("b", created_at="2024-01-02")
         yield box
-
-
-def test_every_day_of_the_range_is_there_and_no_zero_label(box: Sandbox) -> None:
-    box.add_click("a", "2024-01-01T00:00:00", referrer="r.example")
-    box.add_click("a", "2024-01-03T23:59:59", device="Mobile")
-    truth = box.truth.range("2024-01-01", "2024-01-03")
-    assert truth.clicks == {date(2024, 1, 1): 1, date(2024, 1, 2): 0, date(2024, 1, 3): 1}
-    assert truth.total_clicks == box.truth.alltime().clicks_total == 2
-    assert truth.device == {"Desktop": 1, "Mobile": 1}
-    assert truth.referrer == {"r.example": 1, "Direct": 1}
-    assert box.truth.range(date(2024, 1, 2), date(2024, 1, 2)).device == {}
-
-
-@pytest.mark.parametrize("zone", ["+02:00", timezone(timedelta(hours=2)), ZoneInfo("Africa/Cairo")])
-def test_a_day_is_the_local_date_of_the_click(box: Sandbox, zone: str | timezone | ZoneInfo) -> None:
-    box.add_click("a", "2024-01-01T21:59:59")
-    box.add_click("a", "2024-01-01T22:00:00")
-    truth = box.truth.range("2024-01-02", "2024-01-02", timezone=zone)
-    assert truth.clicks == {date(2024, 1, 2): 1}
 
 
 def test_daylight_saving_is_followed_click_by_click(box: Sandbox) -> None:
@@ -78,15 +59,6 @@ def test_a_period_knows_months_and_visitors(box: Sandbox) -> None:
     assert (truth.clicks_total, truth.clicks_unique, truth.clicks_repeated) == (4, 1, 3)
     assert truth.timezone == {"Asia/Tokyo": 4}
     assert box.truth.year(2024).clicks_breakdown == {2024: {1: 2, 12: 1}}
-
-
-def test_a_country_is_told_in_full(box: Sandbox) -> None:
-    for n in range(60):
-        box.add_click("a", "2024-01-01", country="DE", state="Berlin", city=f"c{n}", postalcode=f"{n:05d}")
-    box.add_click("a", "2024-01-01", country="US", state="Ohio")
-    truth = box.truth.country("de", "2024-01-01", "2024-01-01")
-    assert truth.state == {"Berlin": 60}
-    assert len(truth.city) == len(truth.postalcode) == 60
 
 
 def test_a_range_is_of_dates_or_of_instants_that_bear_an_offset(box: Sandbox) -> None:
