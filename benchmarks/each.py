@@ -75,7 +75,7 @@ class Service:
 
     async def send(self, call: Call[Any], /) -> Any:
         self.requests += 1
-        self.confirmations += call.freshness.another_connection
+        self.confirmations += call.again
         await asyncio.sleep(0)
         began = process_time()
         if call.path == AllTime._path:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from numbers import Real
+from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import aiohttp
@@ -20,7 +21,6 @@ import msgspec
 from ._core.any_endpoint import Params, any_call, returns_problem
 from ._core.batches import OTHER_PARAMETERS_BYTES
 from ._core.checks import FLAG, POSITIVE_INT, SECONDS, Progress, Rule, check_options
-from ._core.freshness import MADE_ON_REQUEST
 from ._core.limits import MAX_TARGET_BYTES
 from ._core.paging import Paging
 from ._core.response import is_ok
@@ -357,10 +357,10 @@ class AsyncSession:
     def _list_on_request(self, progress: Progress | None = None) -> Listing[ShortUrl]:
         """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
 
-        Iterating raises UnexpectedResponseError for an answer that is older by its Age or Date, as of a cache
-        that answers all the same.
+        Iterating raises UnexpectedResponseError for an answer that is older by its Age, as of a cache that
+        answers all the same.
         """
-        return Listing(self.urls, Paging(), progress, MADE_ON_REQUEST)
+        return Listing(self.urls, Paging(), progress, again=True, made_after=time())
 
     # -- the rate that is kept
 

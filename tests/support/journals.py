@@ -13,7 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from slashtag._core.call import Call
-from slashtag._core.freshness import ANY, PAST_CACHES
 from slashtag._journal.journal import _request
 from slashtag.sandbox import Arrival
 
@@ -42,7 +41,6 @@ def asked(arrivals: Iterable[Arrival], links: Iterable[Any]) -> set[bytes]:
             path=arrival.path.removeprefix("/api/v1/"),
             params=tuple(arrival.query.items()),
             returns=object,
-            freshness=PAST_CACHES if arrival.no_cache else ANY,
         )
         names.add(_request(replace(call, link_ids=tuple(tuple(sorted(ids[key])) for key in call.keys)), {}))
     return names

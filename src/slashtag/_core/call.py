@@ -1,11 +1,8 @@
 """One API call as a picklable value."""
 
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
-
-from .freshness import ANY, Freshness
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -18,9 +15,11 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, only if
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the call is `replayable` and
-    the period that it asks about had ended, at `period_end` (epoch seconds). `freshness` says who may answer
-    (see `freshness.py`). `link_ids` are those of its selector, by which a journal knows what it is about.
-    `secrets` are strings (a link's password) that no error and no log may show.
+    the period that it asks about had ended, at `period_end` (epoch seconds). `again` makes it a second
+    request: past caches, over a connection of its own, and never from a journal, where its answer replaces
+    the first. An answer that was made before `made_after` (epoch seconds) is an error. `link_ids` are those
+    of its selector, by which a journal knows what it is about. `secrets` are strings (a link's password) that
+    no error and no log may show.
     """
 
     method: str
@@ -32,13 +31,10 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     label: str = ""
     replayable: bool = False
-    freshness: Freshness = ANY
+    again: bool = False
+    made_after: float | None = None
     period_end: float | None = None
     link_ids: tuple[tuple[int, ...], ...] = ()
-
-    def again(self) -> Self:
-        """Return the second request, for an answer in doubt."""
-        return replace(self, freshness=self.freshness.again)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from .._core.call import Call
 from .._core.made_batches import LinkIds, MadeBatch, MadeBatches
@@ -122,7 +123,7 @@ class Journal:
         file = self._file
         if file.snapshot is None or self._closed.is_set() or not self._max_age:
             return None
-        if not call.freshness.is_replayed or (_is_page(call) and not self._may_replay_pages):
+        if call.again or (_is_page(call) and not self._may_replay_pages):
             return None
         try:
             row = file.find(_request(call, self._listed_ids))
@@ -170,7 +171,7 @@ class Journal:
         async with self._confirming:
             while self._unconfirmed:
                 call, before = self._unconfirmed[0]
-                if _listed(await send(call.again())) != before:
+                if _listed(await send(replace(call, again=True))) != before:
                     self.forget(call for call, _ in self._unconfirmed)
                     raise JournalError(
                         f"links or tags have changed since the journal {self.path} read their list: run the "
@@ -308,7 +309,7 @@ def _request(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
     if listed and (keys := call.keys):
         given = link_ids or ((),) * len(keys)
         link_ids = tuple(_together(ids, listed.get(key, ())) for key, ids in zip(keys, given, strict=True))
-    text = msgspec.json.encode((call.path, call.freshness.is_apart, call.params, link_ids))
+    text = msgspec.json.encode((call.path, call.params, link_ids))
     return (_PAGES if _is_page(call) else _STATISTICS) + hashlib.blake2b(text, digest_size=16).digest()
 
 

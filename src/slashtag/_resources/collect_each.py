@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from .._core.batches import FEW_KEYS, Selector, without
-from .._core.freshness import ANOTHER_CONNECTION
 from .._core.look_alikes import look_alikes
 from .._core.month_filter import MonthFilter
 from .._core.plan import Plan
@@ -134,7 +133,7 @@ class EachRun(Generic[R]):
             if service.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
                 return
             call = AllTime()._call(selector, months.all_time_slice)
-            call = replace(call, freshness=ANOTHER_CONNECTION, repeat="never")
+            call = replace(call, repeat="never")
             try:
                 stats = await self.fetcher.fetch(call, is_result=False)
             except SlashtagError as error:
@@ -327,7 +326,7 @@ class _SliceSearch:
         """Request the answer to a question; leave it without one if it fails and the others may go on."""
         group, run, time_slice = self._group, self._run, self._time_slice
         selector = group.select(question.keys)
-        call = replace(run.plan.query._call(selector, time_slice), freshness=question.freshness)
+        call = replace(run.plan.query._call(selector, time_slice), again=question.again)
         try:
             stats = await run.fetcher.fetch(call, self._window, is_result=False)
         except SlashtagError as error:

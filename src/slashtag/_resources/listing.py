@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from .._core.call import Call
 from .._core.checks import Progress, check_callback, check_int
-from .._core.freshness import ANY, Freshness
 from .._core.limits import MAX_PAGESIZE
 from .._core.paging import HasId, OrderBy, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
@@ -78,9 +77,9 @@ class Resource(Generic[T]):
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
         check_callback("progress", progress)
-        return Listing(self, paging, progress, ANY.again if anew else ANY)
+        return Listing(self, paging, progress, again=anew)
 
-    def _call(self, paging: Paging, page: int, pagesize: int, freshness: Freshness = ANY) -> Call[Page[T]]:
+    def _call(self, paging: Paging, page: int, pagesize: int) -> Call[Page[T]]:
         """Return the request for one page."""
         params = [("page", str(page)), ("pagesize", str(pagesize))]
         if paging.orderby is not None:
@@ -91,7 +90,6 @@ class Resource(Generic[T]):
             params=tuple(params),
             returns=self._page_type,
             replayable=True,
-            freshness=freshness,
         )
 
 
@@ -106,13 +104,14 @@ class PageStream(Stream[Page[T]]):
         super().__init__(listing._tasks)
         self._resource, self._paging = listing._resource, paging
         self._sender = listing._resource._sender.of_operation()
-        self._progress, self._freshness = listing._progress, listing._freshness
+        self._progress = listing._progress
+        self._again, self._made_after = listing._again, listing._made_after
         self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
         #: Whether pages of a journal need no check by `_is_continued`, as it was made, or none are replayed.
-        self._journal_checked = not listing._freshness.is_replayed
+        self._journal_checked = listing._again
 
     async def _next(self) -> Page[T]:
         cursor, requests, journal = self._cursor, self._requests, self._sender.journal
@@ -120,12 +119,12 @@ class PageStream(Stream[Page[T]]):
             while (number := cursor.next_to_request()) is not None:
                 call = self._call(number)
                 if cursor.asks_again:
-                    call = call.again()
+                    call = replace(call, again=True)
                 # At the first page that the journal has: may its pages be replayed, or are they out of date?
                 if not self._journal_checked and journal is not None and journal.find(call) is not None:
                     self._journal_checked = True
                     if not await self._is_continued(journal, number):
-                        self._freshness = self._freshness.again  # from here on
+                        self._again = True  # from here on
                         call = self._call(number)
                 requests[number] = self._tasks.spawn(self._sender.send(call))
             task = requests[cursor.number]
@@ -149,7 +148,8 @@ class PageStream(Stream[Page[T]]):
         raise StopAsyncIteration
 
     def _call(self, number: int) -> Call[Page[T]]:
-        return self._resource._call(self._paging, number, self._cursor.requested_size, self._freshness)
+        call = self._resource._call(self._paging, number, self._cursor.requested_size)
+        return replace(call, again=self._again, made_after=self._made_after)
 
     async def _is_continued(self, journal: Journal, first: int) -> bool:
         """Return whether the pages of a journal from the `first` on go with those that the service has now.
@@ -168,7 +168,7 @@ class PageStream(Stream[Page[T]]):
                 last = number
             number += 1
         try:
-            before, now = await send(kept[-1]), await send(replace(kept[-1].again(), replayable=False))
+            before, now = await send(kept[-1]), await send(replace(kept[-1], again=True, replayable=False))
         except (BadRequestError, NotFoundError):
             pass
         else:
@@ -207,10 +207,12 @@ class Listing(AsyncReadable, Generic[T]):
         resource: Resource[T],
         paging: Paging,
         progress: Progress | None,
-        freshness: Freshness,
+        *,
+        again: bool = False,
+        made_after: float | None = None,
     ) -> None:
-        self._resource, self._paging = resource, paging
-        self._progress, self._freshness = progress, freshness
+        self._resource, self._paging, self._progress = resource, paging, progress
+        self._again, self._made_after = again, made_after
         self._tasks = Tasks(resource._tasks)
 
     if not TYPE_CHECKING:

@@ -44,7 +44,7 @@ class StatsFetcher:
             stats, problem = (await self._request(call)).to_statistics(window)
             if problem is not None and not service.contradictions_stay:
                 log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
-                answer = await self._request(call.again())
+                answer = await self._request(replace(call, again=True))
                 stats, problem = answer.to_statistics(window)
                 service.second_request(in_vain=problem is not None)
         except SlashtagError as error:
@@ -95,4 +95,4 @@ class StatsFetcher:
             return await self._sender.send(call)
         except NotFoundError as error:
             log.info("%s: requested once more: %s", call.label, error)
-            return await self._sender.send(call.again())
+            return await self._sender.send(replace(call, again=True))

@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .._core.batches import Batcher, Selector, select
-from .._core.freshness import PAST_CACHES
 from .._core.plan import empty_sum, make_plan
 from .._core.queries import Query
 from .._errors import SlashtagError
@@ -22,9 +21,9 @@ log = logging.getLogger("slashtag")
 
 
 class UncachedStatistics(Struct, frozen=True):
-    """Statistics to hold against what is known: requested past caches, batch by batch, and in no journal.
+    """Statistics to hold against what is known: requested batch by batch, and in no journal.
 
-    An answer that was made before `not_before` (epoch seconds, by the service's clock) is an error.
+    An answer that was made before `not_before` (epoch seconds) is an error.
     """
 
     stats: Stats
@@ -56,7 +55,6 @@ class UncachedStatistics(Struct, frozen=True):
         plan = make_plan(query, [selector], zone, datetime.now(UTC), stats._range_end)
         running_sum = empty_sum(plan.query, plan.span)
         for request in plan._requests():
-            call = replace(request.call, freshness=PAST_CACHES, replayable=False, period_end=self.not_before)
-            call = call.again() if again else call
+            call = replace(request.call, again=again, replayable=False, made_after=self.not_before)
             running_sum.add(await fetcher.fetch(call, request.time_slice.window, is_result=False))
         return running_sum.result()

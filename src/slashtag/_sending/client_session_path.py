@@ -98,7 +98,7 @@ class SessionPath:
             headers[name] = text
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        if call.freshness.past_caches:
+        if call.again:
             headers |= (NO_CACHE,)
         if self._proxy is None:
             return {"headers": headers}
@@ -138,7 +138,7 @@ class SessionPath:
         # For a new connection all that have carried requests are closed: one may have the answer in doubt.
         if parser is None:
             vars(protocol)["read"] = partial(read_head, protocol)
-        elif call.freshness.another_connection or has_leftover(parser) or readable(transport)():
+        elif call.again or has_leftover(parser) or readable(transport)():
             raise _StaleError
         self._parsers[protocol] = protocol._parser
         attempt.written = True

@@ -157,7 +157,7 @@ class FastPath:
 
         Raises aiohttp.ClientError, OSError, and HttpProcessingError for what is not HTTP.
         """
-        pooled = (None if call.freshness.another_connection else self._take()) or await self._connect()
+        pooled = (None if call.again else self._take()) or await self._connect()
         try:
             protocol = pooled.protocol
             transport = protocol.transport
@@ -175,7 +175,7 @@ class FastPath:
             raise
         # After a 101 the connection uses another protocol.
         if content.at_eof() and message.code != SWITCHING_PROTOCOLS:
-            if call.freshness.another_connection and self._idle:
+            if call.again and self._idle:
                 # Instead of the one used before, which may be that of the answer in doubt.
                 self._idle.pop().connection.close()
             self._keep(pooled)
@@ -190,7 +190,7 @@ class FastPath:
             entity = f"Content-Type: application/json\r\nContent-Length: {len(call.body)}\r\n"
         elif call.method != "GET":
             entity = "Content-Length: 0\r\n"
-        if call.freshness.past_caches:
+        if call.again:
             entity += "{}: {}\r\n".format(*NO_CACHE)
         return f"{call.method} {target}{self._head}{entity}\r\n".encode() + (call.body or b"")
 

@@ -14,6 +14,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace as altered
 
 from .._core.call import Call
 from .._core.queue import Flow, Place
@@ -145,7 +146,7 @@ class Sender:
                     state.on_send = None
                 status, headers, body = await self.transport.exchange(
                     # A retry may meet another backend.
-                    call if state.last is None else call.again(),
+                    call if state.last is None else altered(call, again=True),
                     began,
                     timeout,
                     self.max_response_bytes,
@@ -177,13 +178,12 @@ class Sender:
     ) -> None:
         """Note an answer and keep it in the journal; raises UnexpectedResponseError if it is too old."""
         now = time()
-        asked_at = now - seconds
         served, made = answered_at(headers), answered_at(headers, now)
         if served is not None:
             self.metrics._note_clock(served, now)
         self.health.answered()
         # After these: the service has answered, though not as it is now.
-        check_age(call, headers, made, asked_at, now, self.transport.scrubber)
+        check_age(call, headers, now, self.transport.scrubber)
         if self.journal is not None:
             self.journal.keep(call, data, body, made, served)
         if log.isEnabledFor(logging.DEBUG):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from ..batches import halves
-from ..freshness import ANOTHER_CONNECTION, PAST_CACHES, Freshness
 from ..limits import MAX_KEYS
 from .bounds import Bounds
 
@@ -119,7 +118,7 @@ class Question:
     to add up to its total (`is_sound`), and does not where some of the cells lack it.
     """
 
-    def __init__(self, cells: Iterable[Cell], freshness: Freshness = PAST_CACHES) -> None:
+    def __init__(self, cells: Iterable[Cell], *, again: bool = False) -> None:
         self.cells = list(cells)
         self._taken = {key for cell in self.cells for key in cell.keys}
         self.profile: Profile = {}
@@ -127,8 +126,8 @@ class Question:
         #: By how much the counts of a batch have changed since the answer, at most.
         self.changes: list[Answer] = []
         self.dimensions = self.cells[0].root.dimensions
-        #: The first answer for a batch may come from a cache; what is compared with it must not.
-        self.freshness = freshness
+        #: Whether the same was asked before.
+        self.again = again
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -160,7 +159,7 @@ class Question:
         likely = [cell for cell in self.cells if doubts[cell] == most]
         others = [cell for cell in self.cells if doubts[cell] < most]
         parts = (likely, others) if others else halves(likely)
-        return [Question(part, ANOTHER_CONNECTION) for part in parts if part]
+        return [Question(part) for part in parts if part]
 
     def equate_in(self, bounds: Bounds) -> None:
         """State that the counts of the cells add up to the answer, or to part of what has changed since."""

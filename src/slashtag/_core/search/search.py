@@ -33,7 +33,6 @@ from functools import partial
 from itertools import product
 
 from ..batches import halves
-from ..freshness import ANOTHER_CONNECTION, ANY
 from ..look_alikes import folded
 from .bounds import Bounds
 from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, digest, is_sound, strangers
@@ -135,7 +134,7 @@ class Search:
 
     def _ask_roots(self) -> Rounds:
         """Ask whole batches, and halves of those that are not answered: a key may be refused."""
-        while questions := [Question([root], ANY) for root in self._roots if root.answer is None]:
+        while questions := [Question([root]) for root in self._roots if root.answer is None]:
             yield from self._ask(questions)
             for question in questions:
                 (root,) = question.cells
@@ -208,7 +207,7 @@ class Search:
         suspects = [root for root in dict.fromkeys(alone + beside) if root in self._roots]
         size, has_changed = len(alone), not alone
         while suspects and not has_changed:
-            questions = [Question([root], ANOTHER_CONNECTION) for root in suspects[:size]]
+            questions = [Question([root], again=True) for root in suspects[:size]]
             suspects, size = suspects[size:], 2 * size
             yield from self._ask(questions)
             for question in questions:
@@ -362,7 +361,7 @@ class Search:
             question = None
             for cell in cells:
                 if question is None or not question.has_room(cell):
-                    question = Question([cell], ANOTHER_CONNECTION)
+                    question = Question([cell])
                     questions.append(question)
                 else:
                     question.add(cell, {})
