@@ -39,7 +39,7 @@ class StatsFetcher:
         counted and logged, provided that it `is_result`: that it goes into what the library's caller gets.
         """
         service = self.service
-        call = call.again() if self._fresh else call
+        call = replace(call, again=True) if self._fresh else call
         try:
             stats, problem = (await self._request(call)).to_statistics(window)
             if problem is not None and not service.contradictions_stay:
