@@ -405,8 +405,7 @@ class AsyncSession:
             await self.aclose()
 
     def __repr__(self) -> str:
-        state = "closed" if self._transport.closed else f"by {self._transport.way}"
-        return f"<AsyncSession {self.base_url} ({state})>"
+        return f"<AsyncSession {self.base_url}{' (closed)' if self._transport.closed else ''}>"
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:

@@ -22,6 +22,9 @@ class Secret(str):
         # rich shows the start of a long text.
         return Secret(super().__getitem__(index))
 
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a secret is not pickled; pass credentials to each process in its environment")
 

@@ -150,7 +150,6 @@ class Sender:
                     began,
                     timeout,
                     self.max_response_bytes,
-                    is_cut=timeout < self.timeout,
                 )
                 metrics.bytes_received += len(body)
                 scrubber, report = self.transport.scrubber, self._report_unreadable

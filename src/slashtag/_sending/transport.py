@@ -1,14 +1,21 @@
-"""One HTTP exchange over aiohttp, with a limited body size; raises only slashtag errors."""
+"""One HTTP exchange over aiohttp, with a limited body size; raises only slashtag errors.
+
+Request                           Connection  Because
+--------------------------------  ----------  ------------------------------------------------------------
+a read                            pooled      aiohttp sends it once more itself if a resting one was dropped
+a write                           new         what fails before it was written has not been sent
+a read once more (`Call.again`)   new         another backend may answer
+any, over a session of the user   theirs      whether a write was written is then not known
+"""
 
 import asyncio
 import errno
-import logging
 import os
 import ssl
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from math import inf
-from types import TracebackType
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -28,13 +35,13 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .._files import running_loop
-from .attempt import NO_TIMEOUT, USER_AGENT, Attempt, Response
-from .client_session_path import SessionPath
-from .fast_path import SWITCH, TESTED, FastPath, obstacle
-from .health import Finding
+from .._version import __version__
 
-log = logging.getLogger("slashtag")
+#: Status, headers and decompressed body of an answer.
+Response = tuple[int, Mapping[str, str], bytes]
 
+#: The deadline of an attempt is ours: aiohttp's includes the wait for a place in the pool of a user's session.
+_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 _NOT_CONNECTED = (
     aiohttp.ClientConnectorError,
     aiohttp.ClientSSLError,
@@ -45,62 +52,61 @@ _NOT_CONNECTED = (
 _NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
 
 
+class _BodyOfOneUse(aiohttp.BytesIOPayload):
+    """Body that aiohttp does not send once more by itself when a connection is dropped, as it would for PUT."""
+
+    @property
+    def consumed(self) -> bool:
+        return True
+
+
+class _Attempt(asyncio.Timeout):
+    """Deadline of an attempt, and whether a byte of it may have been written; None if that is not known."""
+
+    written: bool | None = None
+
+
+async def _note_written(http: object, context: Any, params: object) -> None:
+    context.trace_request_ctx.written = True
+
+
 @dataclass(eq=False, repr=False)
 class Transport:
     """HTTP transport to one service with one pair of credentials, in one event loop.
 
-    `base` ends in /api/v1/; `given` is the user's aiohttp session, never closed here. Without it, one is
-    created at first use, with `proxy`.
+    `base` ends in /api/v1/; `given` is the user's aiohttp session, never closed here.
     """
 
     base: URL
     credentials: Credentials
     given: aiohttp.ClientSession | None = None
     proxy: Proxy | None = None
+    closed: bool = False
+    #: The event loop that has used the session.
+    loop: asyncio.AbstractEventLoop | None = None
+    #: Our own sessions, by whether each request has a new connection.
+    _own: dict[bool, aiohttp.ClientSession] = field(default_factory=dict[bool, aiohttp.ClientSession])
+    _attempts: set[_Attempt] = field(default_factory=set[_Attempt])
+    _has_answered: bool = False
 
     def __post_init__(self) -> None:
-        self.closed = False
-        #: The event loop that has used the session.
-        self.loop: asyncio.AbstractEventLoop | None = None
-        #: The aiohttp session that we created.
-        self._own: aiohttp.ClientSession | None = None
-        self._attempts: set[Attempt] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = inf
-        self.scrubber = Scrubber(
-            (
-                self.credentials.apikey,
-                self.credentials.apisecret,
-                None if self.proxy is None else self.proxy.password,
-            )
-        )
-        self._session_path = SessionPath(
-            self.base.origin(), self.credentials, self.proxy, is_given=self.given is not None
-        )
-        self._fast_path: FastPath | None = None
-        self._told_obstacle = False
-        self._is_direct = self.given is None and self.proxy is None and os.environ.get(SWITCH) != "0"
-        #: That parts of aiohttp could not be used, of late or before: one GET then shows whether they can.
-        self._is_unusable = Finding()
-        self._was_unusable = False
-
-    @property
-    def way(self) -> str:
-        """How requests are sent: over aiohttp's connections, or through `ClientSession.request`."""
-        is_usable = self._is_direct and not self._is_unusable
-        bypasses = is_usable and (TESTED if self._own is None else not obstacle(self._own))
-        return "connections of aiohttp" if bypasses else "ClientSession.request"
+        password = None if self.proxy is None else self.proxy.password
+        self.scrubber = Scrubber((self.credentials.apikey, self.credentials.apisecret, password))
+        self._origin = str(self.base.origin())
+        #: Headers that aiohttp adds to every request: to those of a proxy too, so without credentials then.
+        self._headers = {"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"}
+        self._added = self.credentials.headers
+        if self.proxy is not None and self._origin.startswith("http:"):
+            self._added |= self.proxy.headers  # without a tunnel the proxy reads the request itself
+        if self.given is None and self.proxy is None:
+            self._headers |= self._added
+            self._added = {}
 
     def bind(self) -> None:
-        """Bind the connections to the first event loop in which this is called.
-
-        Raises ConfigurationError in another loop, where aiohttp would fail after sending the request, and
-        without an asyncio loop, as on trio.
-        """
+        """Bind the connections to the first event loop that uses them; raises ConfigurationError in another."""
         loop = running_loop()
         if self.loop is None:
-            # The user's session already belongs to a loop.
-            self.loop = getattr(self.given, "_loop", loop)
+            self.loop = loop
         if self.loop is not loop:
             raise ConfigurationError(
                 "the session belongs to another event loop: make one session for each loop and thread"
@@ -112,23 +118,25 @@ class Transport:
             self.bind()
         self.closed = True
 
-    def http(self) -> aiohttp.ClientSession:
-        """Return the aiohttp session, which belongs to the running event loop."""
+    def _http(self, *, is_fresh: bool) -> aiohttp.ClientSession:
+        """Return the aiohttp session whose connections are pooled, or new for each request."""
         if self.closed:
             raise SessionClosedError("the session is closed")
         if self.given is not None:
             return self.given
-        if self._own is None:
-            self._own = aiohttp.ClientSession(
+        if is_fresh not in self._own:
+            trace = aiohttp.TraceConfig()
+            trace.on_request_headers_sent.append(_note_written)
+            self._own[is_fresh] = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
-                connector=aiohttp.TCPConnector(limit=0),
-                # Not the credentials: aiohttp sends these headers to a proxy too.
-                headers=dict([("Accept", "application/json"), USER_AGENT]),
+                connector=aiohttp.TCPConnector(limit=0, force_close=is_fresh),
+                headers=self._headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=NO_TIMEOUT,
+                timeout=_NO_TIMEOUT,
+                trace_configs=[trace] if is_fresh else None,
                 proxy=None if self.proxy is None else self.proxy.url,
             )
-        return self._own
+        return self._own[is_fresh]
 
     def target(self, call: Call[Any]) -> str:
         """Return the encoded path and query of a call, at a third of the cost of yarl."""
@@ -137,179 +145,102 @@ class Transport:
             return path
         return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
 
-    async def exchange(
-        self,
-        call: Call[Any],
-        now: float,
-        timeout: float,
-        max_bytes: int,
-        *,
-        is_cut: bool = False,
-    ) -> Response:
+    async def exchange(self, call: Call[Any], now: float, timeout: float, max_bytes: int) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
 
-        `timeout`: seconds from `now`, `is_cut` if they are what is left of a policy's `max_elapsed`.
-        Raises TransportError (`unsent` if the service cannot have received anything), UnexpectedResponseError
-        for a body over `max_bytes`, and SessionClosedError.
+        `timeout`: seconds from `now`. Raises TransportError (`unsent` if the service cannot have received
+        anything), UnexpectedResponseError for a body over `max_bytes`, and SessionClosedError.
         """
-        assert self.loop is not None
-        attempt = Attempt(self.loop, now + timeout)
+        is_fresh = call.method != "GET" or call.again
+        http = self._http(is_fresh=is_fresh)
+        attempt = _Attempt(now + timeout)
+        if is_fresh and self.given is None:
+            attempt.written = False
         self._attempts.add(attempt)
-        if attempt.at < self._timer_at:
-            self._expire()
         try:
-            return await self._exchange(call, max_bytes, attempt)
-        except BaseException as error:
-            _hide_frames(error)
-            # In any case: a middleware of the user may have replaced the error.
-            timed_out = attempt.withdraw_timeout()
-            if not (timed_out and isinstance(error, asyncio.CancelledError)):
-                raise
-        finally:
-            self._attempts.discard(attempt)
-        if self.closed:
-            raise _closed_error(call, attempt)
-        unsent = attempt.written is False
-        text = f"no {'connection' if unsent else 'complete answer'} within {timeout:.3g} s"
-        raise RequestTimeoutError(text + ", the rest of max_elapsed" * is_cut, unsent=unsent)
-
-    async def _exchange(self, call: Call[Any], max_bytes: int, attempt: Attempt) -> Response:
-        http = self.http()
-        target = self.target(call)
-        may_bypass = self._is_direct and not self._is_unusable
-        why = obstacle(http) if may_bypass else ""
-        # Not a write, whose outcome might then be unknown.
-        on_fast_path = may_bypass and not why and not (self._was_unusable and call.method != "GET")
-        if is_probe := on_fast_path and self._was_unusable:
-            self._is_unusable.note()  # until its answer is there
-        if why and not self._told_obstacle:
-            self._told_obstacle = True
-            log.info("requests go through ClientSession.request, at twice the cost: %s", why)
-        failure: SlashtagError
-        try:
-            if on_fast_path:
-                if self._fast_path is None:
-                    self._fast_path = FastPath(http, self.base, self.credentials)
-                response = await self._fast_path.request(call, target, attempt, max_bytes)
-                if is_probe:
-                    self._was_unusable = False
-                    self._is_unusable.forget()
-            else:
-                response = await self._session_path.request(http, call, target, attempt, max_bytes)
+            async with attempt:
+                response = await self._send(http, call, attempt, max_bytes)
             status, headers, body = response
             if len(body) <= max_bytes:
+                self._has_answered = True
                 return response
             scrub = self.scrubber.adding(call.secrets)
-            failure = UnexpectedResponseError(
+            failure: SlashtagError = UnexpectedResponseError(
                 f"the body is larger than max_response_bytes ({max_bytes})",
                 status=status,
                 excerpt=scrub.excerpt(body),
                 repeatable=False,
                 headers=scrub.headers(headers),
             )
-        except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError) as error:
-            text = self.scrubber.adding(call.secrets).text(describe(error))
-            # Where it is not known whether anything was written, the error may say so.
-            unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
-            is_untrusted = isinstance(error, _NOT_TRUSTED)
-            failure = TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
+        except (aiohttp.ClientError, HttpProcessingError, OSError) as error:  # TimeoutError is an OSError
+            failure = self._failure(call, error, attempt, timeout)
         except UnicodeError:
-            # aiohttp takes the password of a proxy in Latin-1. The error has it.
-            text = "a header of your http session, or the user or password of its proxy, cannot be encoded"
-            failure = ConfigurationError(text)
-        except (TypeError, AttributeError, LookupError) as error:
-            if not on_fast_path:
-                raise
-            # aiohttp internals differ from those that the fast path was tested with.
-            log.warning("requests go through ClientSession.request for some minutes: %r", error)
-            self._was_unusable = True
-            self._is_unusable.note()
-            self._close_idle()
-            self._fast_path = None
-            if not attempt.written:
-                return await self._exchange(call, max_bytes, attempt)
-            failure = TransportError("the answer could not be read")
-        except (RuntimeError, AssertionError):
-            # aiohttp asserts that its connector exists.
+            failure = ConfigurationError("a header of your http session, or its proxy's, cannot be encoded")
+        except (RuntimeError, AssertionError):  # aiohttp asserts that its connector exists
             if not http.closed:
                 raise
-            failure = _closed_error(call, attempt)
-        if isinstance(failure, TransportError) and http.closed:
-            failure = _closed_error(call, attempt)
-        # Raised outside the handlers: aiohttp's errors contain the request headers with the credentials.
+            failure = TransportError("the session was closed during the request", unsent=attempt.written is False)
+        finally:
+            self._attempts.discard(attempt)
+        if isinstance(failure, TransportError) and (self.closed or http.closed):
+            if failure.unsent or call.method == "GET":
+                failure = SessionClosedError("the session was closed during the request")
+        # Raised outside the handlers: aiohttp's errors have the request with its headers.
         raise failure
 
-    def _expire(self) -> None:
-        """End the attempts whose time is over; one timer for all takes a quarter of one for each."""
-        assert self.loop is not None
-        now = self.loop.time()
-        for attempt in self._attempts:
-            if attempt.at <= now:
-                attempt.expire()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = min((attempt.at for attempt in self._attempts if attempt.at > now), default=inf)
-        self._timer = self.loop.call_at(self._timer_at, self._expire) if self._timer_at < inf else None
+    async def _send(
+        self, http: aiohttp.ClientSession, call: Call[Any], attempt: _Attempt, max_bytes: int
+    ) -> Response:
+        headers, options = self._added, dict[str, Any]()
+        if call.again:
+            headers = headers | {"Cache-Control": "no-cache"}
+        if attempt.written is not None:
+            options["trace_request_ctx"] = attempt
+        if call.body is not None:
+            options["data"] = _BodyOfOneUse(BytesIO(call.body), content_type="application/json")
+        if self.given is not None:
+            options |= {"timeout": _NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
+        elif self.proxy is not None and self._origin.startswith("https:"):
+            options["proxy_headers"] = self.proxy.headers
+        # Encoded already: yarl must neither decode nor normalise it.
+        url = URL(self._origin + self.target(call), encoded=True)
+        response = await http.request(call.method, url, headers=headers, allow_redirects=False, **options)
+        content = response.content
+        try:
+            body = await content.readany()
+            if not content.at_eof():
+                chunks, size = [body], len(body)
+                while size <= max_bytes and (chunk := await content.readany()):
+                    chunks.append(chunk)
+                    size += len(chunk)
+                body = b"".join(chunks)
+        finally:
+            if not content.at_eof():
+                response.close()
+        return response.status, response.headers, body
 
-    def _close_idle(self) -> None:
-        if self._fast_path is not None:
-            self._fast_path.close()
+    def _failure(
+        self, call: Call[Any], error: BaseException, attempt: _Attempt, timeout: float
+    ) -> TransportError:
+        """Return the error of an attempt that aiohttp's error ended."""
+        unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
+        is_untrusted = isinstance(error, _NOT_TRUSTED)
+        hint = ""
+        if not self._has_answered and self.given is None and self.proxy is None:
+            variable = next((name for name in ("HTTPS_PROXY", "https_proxy") if os.environ.get(name)), None)
+            hint = f"; {variable} is not used: if the network needs it, set proxy or SLASHTAG_PROXY" if variable else ""
+        if attempt.expired():
+            text = f"no {'connection' if unsent else 'complete answer'} within {timeout:.3g} s{hint}"
+            return RequestTimeoutError(text, unsent=unsent)
+        text = self.scrubber.adding(call.secrets).text(describe(error)) + hint
+        return TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
 
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
         for attempt in self._attempts:
-            attempt.expire()
-        if self._timer is not None:
-            self._timer.cancel()
-        try:
-            self._close_idle()
-        finally:
-            if self._own is not None:
-                await self._own.close()
-
-
-def _hide_frames(error: BaseException) -> None:
-    """Drop the functions of this package and of aiohttp from what an error's traceback has below an attempt.
-
-    Their variables have the headers of the request, and so the credentials, and some tracebacks show
-    variables. It is for what is not raised here, such as a cancellation or an error of a user's middleware,
-    whose own functions stay.
-    """
-    todo, seen = [error], set[int]()
-    while todo:
-        each = todo.pop()
-        # What was caught by others, such as an error that the caller handles meanwhile, stays as it is.
-        if id(each) not in seen and each.__traceback__ is not None and _is_hidden(each.__traceback__):
-            seen.add(id(each))
-            each.__traceback__ = _visible(each.__traceback__)
-            todo += filter(None, (each.__cause__, each.__context__))
-
-
-def _is_hidden(entry: TracebackType) -> bool:
-    return str(entry.tb_frame.f_globals.get("__name__")).partition(".")[0] in (
-        __name__.partition(".")[0],
-        "aiohttp",
-    )
-
-
-def _visible(entry: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the entries that are hidden."""
-    while entry is not None and _is_hidden(entry):
-        entry = entry.tb_next
-    if entry is not None:
-        entry.tb_next = _visible(entry.tb_next)
-    return entry
-
-
-def _closed_error(call: Call[Any], attempt: Attempt) -> SlashtagError:
-    """Return the error of a call whose session was closed during an attempt."""
-    if attempt.written is False:
-        return SessionClosedError("the session is closed; nothing was sent")
-    text = "the session was closed during the request"
-    if call.method == "GET":
-        return SessionClosedError(text)
-    # A lost answer: the write may have been done.
-    return TransportError(text)
+            attempt.reschedule(0)
+        for http in self._own.values():
+            await http.close()
 
 
 def describe(error: BaseException) -> str:
