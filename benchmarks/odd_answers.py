@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import random
 import sys
 from collections import Counter
@@ -468,15 +467,13 @@ def main() -> int:
         for by in ("connection", "request")
     ]
     silent = 0
-    print("service                        way             jobs  true  said  error  silent  requests")
+    print("service                        jobs  true  said  error  silent  requests")
     for case in cases:
         name = f"{case['bad']} backend, by {case['by']}" if case else "odd answers"
-        for way, switch in (("fast path", "1"), ("ClientSession", "0")):
-            os.environ["SLASHTAG_FAST_PATH"] = switch
-            got = asyncio.run(jobs(number, 7, **case))
-            silent += got["silent"]
-            figures_ = "  ".join(f"{got[each]:{len(each)}}" for each in ("true", "said", "error", "silent"))
-            print(f"{name:29}  {way:14}  {number:4}  {figures_}  {got['requests']:8}", flush=True)
+        got = asyncio.run(jobs(number, 7, **case))
+        silent += got["silent"]
+        figures_ = "  ".join(f"{got[each]:{len(each)}}" for each in ("true", "said", "error", "silent"))
+        print(f"{name:29}  {number:4}  {figures_}  {got['requests']:8}", flush=True)
     return 1 if silent else 0
 
 

@@ -154,10 +154,3 @@ async def box(request: pytest.FixtureRequest) -> AsyncIterator[Sandbox]:
 async def session(box: Sandbox) -> AsyncIterator[AsyncSession]:
     async with connect(box) as session:
         yield session
-
-
-@pytest.fixture(params=["fast path", "through the session"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send on the fast path, and through ClientSession."""
-    if request.param == "through the session":
-        monkeypatch.setenv("SLASHTAG_FAST_PATH", "0")

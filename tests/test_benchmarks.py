@@ -33,7 +33,7 @@ def run(*arguments: str) -> str:
 
 
 # Not those that start many processes: `make bench` runs them.
-SCRIPTS = ["request", "listing", "spans", "each", "costs"]
+SCRIPTS = ["request", "listing", "spans", "each"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import html
+import io
 import json
 import logging
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
@@ -15,15 +19,16 @@ from urllib.parse import quote, quote_plus
 
 import aiohttp
 import pytest
+from rich.console import Console
+from rich.traceback import Traceback
 
-from slashtag import AsyncSession, InvalidRequestError, RetryPolicy, SlashtagError
+from slashtag import AsyncSession, ConfigurationError, InvalidRequestError, RetryPolicy, SlashtagError
+from slashtag._core.secret import Secret
 from slashtag.bulk_update import BulkUpdate
 
 from .support import wire as wires
-from .support.sending import PAGE, ROWS, connect
+from .support.sending import PAGE, ROWS, connect, until
 from .support.wire import Answer, Request, Wire, envelope, ok
-
-pytestmark = pytest.mark.unmeasured
 
 APIKEY = "Kx7/\"Qm&2<vT+9>pZ\\4w%20e'5"
 APISECRET = "Sd8/\"Rn&3<uY+7\\'q%2"
@@ -243,32 +248,130 @@ async def test_an_error_bears_nothing_of_aiohttps(
         error = error.__cause__ or error.__context__
 
 
-@pytest.mark.parametrize("operation", [get, put, rename, post])
-@pytest.mark.parametrize("kind", ["envelope 400", "envelope 500", "page, 200", "reset", "stall", "too large"])
-async def test_a_traceback_with_local_variables_shows_no_credential(
-    operation: Callable[[AsyncSession], Any], kind: str
-) -> None:
-    """As reporters of errors take them; what the server echoes is not among them here."""
-    answers = {
-        "envelope 400": envelope(400, "No.", None),
-        "envelope 500": envelope(500, "No.", None),
-        "page, 200": wires.html(200),
-        "reset": wires.reset(),
-        "stall": wires.stall(),
-        "too large": wires.response(200, b" " * 2_000),
-    }
-    options = {"apikey": APIKEY, "apisecret": APISECRET, "retry": TWICE, "max_response_bytes": 1_000}
-    async with Wire(answers[kind]) as wire:
-        session = connect(wire, timeout=0.05 if kind == "stall" else 5, **options)
+# --- the variables of a traceback ----------------------------------------------------------------------
+
+
+def chain(error: BaseException | None, seen: set[int]) -> Iterator[BaseException]:
+    """An error, and all that it names as its cause or its context."""
+    if error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        for other in (error.__cause__, error.__context__):
+            yield from chain(other, seen)
+
+
+def variables(error: BaseException) -> str:
+    """The variables of the functions of slashtag and aiohttp, as reporters of errors show them."""
+    frames = [frame for each in chain(error, set()) for frame, _ in traceback.walk_tb(each.__traceback__)]
+    modules = {frame.f_globals["__name__"].partition(".")[0] for frame in frames}
+    assert "slashtag" in modules
+    ours = [frame for frame in frames if frame.f_globals["__name__"].startswith(("slashtag.", "aiohttp."))]
+    return str([expanded(frame.f_locals) for frame in ours])
+
+
+def expanded(value: object) -> object:
+    """A value as Sentry and rich show it: they take collections apart, whatever the repr of their class."""
+    if isinstance(value, Mapping):
+        return {repr(name): expanded(each) for name, each in value.items()}
+    if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes | bytearray):
+        return [expanded(each) for each in value]
+    with suppress(Exception):  # a session that is not complete has no repr
+        return repr(value)
+    return ""
+
+
+#: How a call ends: what the server does, and the options of the session. None of these echoes a secret.
+ENDS: dict[str, tuple[Answer, dict[str, Any]]] = {
+    "refused": (envelope(400, "No.", None), {}),
+    "failed": (envelope(500, "No.", None), {}),
+    "a page": (wires.html(200), {}),
+    "reset": (wires.reset(), {}),
+    "timed out": (wires.stall(), {"timeout": 0.05}),
+    "too large": (wires.response(200, b" " * 2_000), {"max_response_bytes": 1_000}),
+    "cancelled": (wires.stall(), {}),
+    "cancelled in the body": (wires.stall(headers_sent=True), {}),
+    "cancelled before admission": (
+        envelope(429, "Too many.", None, headers=[("Retry-After", "60")]),
+        {"retry": RetryPolicy()},
+    ),
+    "cancelled in backoff": (wires.html(502), {"retry": RetryPolicy(backoff_base=60, backoff_cap=60)}),
+}
+
+
+def generic(session: AsyncSession) -> Any:
+    return session.request("PUT", "urls/spring", json={"password": PASSWORD})
+
+
+@pytest.mark.parametrize("path", ["own session", "given session", "proxy"])
+@pytest.mark.parametrize("end", ENDS)
+async def test_no_variable_in_a_traceback_shows_a_secret(end: str, path: str) -> None:
+    answer, options = ENDS[end]
+    for operation in (get, put, generic):
+        async with Wire(answer) as wire, aiohttp.ClientSession() as http:
+            account: dict[str, Any] = {"apikey": APIKEY, "apisecret": APISECRET, "retry": TWICE}
+            if path == "given session":
+                account["http"] = http
+            if path == "proxy":
+                login = f"name:{quote(PASSWORD, safe='')}"
+                account["proxy"] = wire.base_url.replace("//", f"//{login}@")
+                account["allow_http"] = True
+            async with connect(wire, **account | options) as session:
+                call = asyncio.ensure_future(operation(session))
+                if end.startswith("cancelled"):
+                    await until(lambda wire=wire: bool(wire.requests))
+                    await asyncio.sleep(0.01)
+                    call.cancel()
+                with pytest.raises((SlashtagError, asyncio.CancelledError)) as told:
+                    await call
+        assert leaks(variables(told.value)) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"apikey": f"{APIKEY} é"},
+        {"apisecret": APISECRET * 2},
+        {"base_url": f"{APIKEY}:{APISECRET}@links.example"},
+        {"base_url": "https://links.example", "concurrency": 0},
+        {"proxy": f"socks5://name:{quote(PASSWORD, safe='')}@127.0.0.1"},
+        {"proxy": f"http://name:{quote(PASSWORD, safe='')}@127.0.0.1/path"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_a_session_refuses_shows_no_secret(options: dict[str, Any]) -> None:
+    given = {"base_url": "http://127.0.0.1", "apikey": APIKEY, "apisecret": APISECRET}
+    with pytest.raises(ConfigurationError) as told:
+        AsyncSession(**given | options)
+    assert leaks(variables(told.value)) == leaks(shown(told.value)) == []
+
+
+async def test_rich_shows_none_in_a_traceback_with_local_variables() -> None:
+    console = Console(file=io.StringIO(), width=200, record=True)
+    async with Wire(wires.stall()) as wire, connect(wire, apikey=APIKEY, apisecret=APISECRET) as session:
+        call = asyncio.ensure_future(put(session))
+        await until(lambda: bool(wire.requests))
+        call.cancel()
         try:
-            await operation(session)
-        except SlashtagError as error:
-            frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        finally:
-            await session.aclose()
-        ours = [frame.f_locals for frame in frames if frame.f_globals["__name__"].startswith("slashtag.")]
-    assert ours
-    assert leaks(str([expanded(names) for names in ours])) == []
+            await call
+        except asyncio.CancelledError as error:
+            ours = error.__traceback__.tb_next if error.__traceback__ else None  # without this function
+            told = Traceback.from_exception(
+                type(error), error, ours, show_locals=True, locals_max_string=9_999
+            )
+            console.print(told)
+    text = console.export_text()
+    assert "locals" in text
+    assert leaks(text) == []
+
+
+def test_nothing_that_holds_a_secret_is_pickled() -> None:
+    session = connect("https://links.example", apikey=APIKEY, apisecret=APISECRET)
+    for thing in (Secret(APIKEY), session._transport.credentials, session._transport.scrubber):
+        with pytest.raises(TypeError):
+            pickle.dumps(thing)
+    assert leaks(f"{session!r} {vars(session)!r} {vars(session._transport)!r}") == []
+    assert str(copy.deepcopy(Secret(APIKEY))) == APIKEY
+    assert repr(Secret(APIKEY)[:9]) == "'***'"
 
 
 @pytest.mark.parametrize(
@@ -291,19 +394,7 @@ async def test_errors_of_changes_show_no_password_of_their_rows(text: str, tmp_p
     ):
         with pytest.raises(InvalidRequestError) as raised:
             await BulkUpdate(session, path).preview()
-    frames = [frame for frame, _ in traceback.walk_tb(raised.value.__traceback__)]
-    ours = [frame.f_locals for frame in frames if frame.f_globals["__name__"].startswith("slashtag.")]
-    assert ours
-    assert leaks(str([expanded(names) for names in ours])) == []
-
-
-def expanded(value: object) -> object:
-    """A value as Sentry and rich show it: they take collections apart, whatever the repr of their class."""
-    if isinstance(value, Mapping):
-        return {str(name): expanded(each) for name, each in value.items()}
-    if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
-        return [expanded(each) for each in value]
-    return repr(value)
+    assert leaks(variables(raised.value), among=("password",)) == []
 
 
 async def test_a_success_logs_no_secret(caplog: pytest.LogCaptureFixture) -> None:

@@ -103,8 +103,7 @@ class AsyncSession:
     Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
     in another loop or thread it raises ConfigurationError.
 
-    Without `http` or `proxy`, requests bypass `ClientSession.request`, at half its cost, unless aiohttp is
-    patched, traced or of an untested version, or SLASHTAG_FAST_PATH=0 is in the environment.
+    Reads share connections; each write has a new one, so that one that fails before it left may be repeated.
     """
 
     urls: Urls

@@ -111,7 +111,6 @@ REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
 }
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("doubtful", DOUBTFUL)
 @pytest.mark.parametrize("reached", REACHED)
 async def test_an_answer_in_doubt_is_asked_of_another_backend(doubtful: str, reached: str) -> None:

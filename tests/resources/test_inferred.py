@@ -424,7 +424,6 @@ def test_late_clicks_never_make_a_link_lose_any(
         assert before[key] <= total <= service.clicks[key]
 
 
-@pytest.mark.usefixtures("way")
 async def test_a_journal_replays_a_finished_table_with_its_checks(tmp_path: Path) -> None:
     async with serving() as (box, _):
         for key in KEYS:

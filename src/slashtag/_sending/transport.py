@@ -40,7 +40,7 @@ from .._version import __version__
 #: Status, headers and decompressed body of an answer.
 Response = tuple[int, Mapping[str, str], bytes]
 
-#: The deadline of an attempt is ours: aiohttp's includes the wait for a place in the pool of a user's session.
+#: The deadline of an attempt is ours: aiohttp's ends no attempt when the session is closed.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 _NOT_CONNECTED = (
     aiohttp.ClientConnectorError,
@@ -53,17 +53,19 @@ _NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
 
 
 class _BodyOfOneUse(aiohttp.BytesIOPayload):
-    """Body that aiohttp does not send once more by itself when a connection is dropped, as it would for PUT."""
+    """Body that aiohttp does not send once more by itself after a dropped connection, as it would for PUT."""
 
     @property
     def consumed(self) -> bool:
         return True
 
 
-class _Attempt(asyncio.Timeout):
+@dataclass(eq=False, slots=True)
+class _Attempt:
     """Deadline of an attempt, and whether a byte of it may have been written; None if that is not known."""
 
-    written: bool | None = None
+    deadline: asyncio.Timeout
+    written: bool | None
 
 
 async def _note_written(http: object, context: Any, params: object) -> None:
@@ -103,7 +105,7 @@ class Transport:
             self._added = {}
 
     def bind(self) -> None:
-        """Bind the connections to the first event loop that uses them; raises ConfigurationError in another."""
+        """Bind the session to the event loop that first uses it; raises ConfigurationError in another."""
         loop = running_loop()
         if self.loop is None:
             self.loop = loop
@@ -153,12 +155,11 @@ class Transport:
         """
         is_fresh = call.method != "GET" or call.again
         http = self._http(is_fresh=is_fresh)
-        attempt = _Attempt(now + timeout)
-        if is_fresh and self.given is None:
-            attempt.written = False
+        is_watched = is_fresh and self.given is None
+        attempt = _Attempt(asyncio.timeout_at(now + timeout), False if is_watched else None)
         self._attempts.add(attempt)
         try:
-            async with attempt:
+            async with attempt.deadline:
                 response = await self._send(http, call, attempt, max_bytes)
             status, headers, body = response
             if len(body) <= max_bytes:
@@ -179,12 +180,13 @@ class Transport:
         except (RuntimeError, AssertionError):  # aiohttp asserts that its connector exists
             if not http.closed:
                 raise
-            failure = TransportError("the session was closed during the request", unsent=attempt.written is False)
+            text = "the session was closed during the request"
+            failure = TransportError(text, unsent=attempt.written is False)
         finally:
             self._attempts.discard(attempt)
-        if isinstance(failure, TransportError) and (self.closed or http.closed):
-            if failure.unsent or call.method == "GET":
-                failure = SessionClosedError("the session was closed during the request")
+        is_harmless = call.method == "GET" or (isinstance(failure, TransportError) and failure.unsent)
+        if (self.closed or http.closed) and isinstance(failure, TransportError) and is_harmless:
+            failure = SessionClosedError("the session was closed during the request")
         # Raised outside the handlers: aiohttp's errors have the request with its headers.
         raise failure
 
@@ -197,7 +199,8 @@ class Transport:
         if attempt.written is not None:
             options["trace_request_ctx"] = attempt
         if call.body is not None:
-            options["data"] = _BodyOfOneUse(BytesIO(call.body), content_type="application/json")
+            headers = headers | {"Content-Type": "application/json"}
+            options["data"] = _BodyOfOneUse(BytesIO(call.body))
         if self.given is not None:
             options |= {"timeout": _NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
         elif self.proxy is not None and self._origin.startswith("https:"):
@@ -225,11 +228,11 @@ class Transport:
         """Return the error of an attempt that aiohttp's error ended."""
         unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
         is_untrusted = isinstance(error, _NOT_TRUSTED)
+        is_direct = self.given is None and self.proxy is None
         hint = ""
-        if not self._has_answered and self.given is None and self.proxy is None:
-            variable = next((name for name in ("HTTPS_PROXY", "https_proxy") if os.environ.get(name)), None)
-            hint = f"; {variable} is not used: if the network needs it, set proxy or SLASHTAG_PROXY" if variable else ""
-        if attempt.expired():
+        if is_direct and not self._has_answered and {"HTTPS_PROXY", "https_proxy"} & os.environ.keys():
+            hint = "; HTTPS_PROXY is not used: if the network needs it, set proxy= or SLASHTAG_PROXY"
+        if attempt.deadline.expired():
             text = f"no {'connection' if unsent else 'complete answer'} within {timeout:.3g} s{hint}"
             return RequestTimeoutError(text, unsent=unsent)
         text = self.scrubber.adding(call.secrets).text(describe(error)) + hint
@@ -238,7 +241,7 @@ class Transport:
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
         for attempt in self._attempts:
-            attempt.reschedule(0)
+            attempt.deadline.reschedule(0)
         for http in self._own.values():
             await http.close()
 
