@@ -103,9 +103,8 @@ DOUBTFUL: dict[str, tuple[wire.Answer, wire.Answer]] = {
     "lacks": (wire.envelope(404, "Not found.", None), wire.envelope(404, "Not found.", None)),
     "lags": (page_of(1, [], 500), day(3, 2)),
 }
-#: Requests that reach it: over every other connection, every other request, or those that a cache may answer.
+#: Requests that reach it: every other one, or those that a cache may answer.
 REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
-    "connection": lambda request, _: request.connection % 2 == 1,
     "request": lambda _, number: number % 2 == 1,
     "cache": lambda request, _: request.headers.get("cache-control") != "no-cache",
 }
