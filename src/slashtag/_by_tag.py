@@ -46,7 +46,6 @@ async def links_of_tags(session: AsyncSession, wanted: Iterable[str]) -> dict[st
 
     Names that no tag has are among them, without links. See docs/service.md, List short URLs; List tags.
     """
-    session._stop_replaying_pages()
     names = await names_of_tags(session)
     return _group_by_tag(await session.urls.list().to_list(), names, wanted)
 
@@ -87,7 +86,6 @@ class ByTag:
             tags = list(tags)
             await names_of_tags(session, tags)
             return cls(tags)
-        session._stop_replaying_pages()
         names, unnamed = await read_names_of_tags(session)
         links = await Links.read(session, progress=progress)
         # A link may have a tag that is not listed, as one that was created meanwhile.

@@ -338,21 +338,6 @@ class AsyncSession:
                 return None
         return await request(self)
 
-    @property
-    def _is_job(self) -> bool:
-        """Whether a journal makes the session a resumable job."""
-        return self._journal is not None
-
-    def _set_aside_journal(self) -> None:
-        """Have a journal set aside, with a warning, that is of no use to a job: another's, or too old."""
-        if self._journal is not None:
-            self._journal.sets_aside = True
-
-    def _stop_replaying_pages(self) -> None:
-        """Have a job list links and tags anew, as statistics are to be requested about them."""
-        if self._journal is not None:
-            self._journal.stop_replaying_pages()
-
     def _list_on_request(self, progress: Progress | None = None) -> Listing[ShortUrl]:
         """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
 

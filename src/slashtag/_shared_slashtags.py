@@ -97,7 +97,6 @@ class Links:
         links = cls()
         if (keys is not None and tags is not None) or any(isinstance(of, str | bytes) for of in (keys, tags)):
             raise TypeError("pass keys=[...] or tags=[...], not both")
-        session._stop_replaying_pages()
         if keys is not None:
             for key in [key async for key in keys] if isinstance(keys, AsyncIterable) else keys:
                 if isinstance(key, ShortUrl):

@@ -70,9 +70,10 @@ def test_a_full_disk_is_one_line_and_the_journal_stays(
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = run(sys.executable, "-c", LIMITED, str(limit), SCRIPT, *command, env=environment)
     assert ran.returncode == 1
-    (line,) = ran.stderr.splitlines()
+    *warnings, line = ran.stderr.splitlines()
+    assert len(warnings) <= 1
     assert line.startswith("error: ")
-    assert "run the same command again" in line or "run the job again" in line
+    assert "run the same command again" in line
     assert (tmp_path / "a.csv").read_text() == "before"
     assert ".a.csv.journal" in names(tmp_path)
     assert not [name for name in names(tmp_path) if name.endswith(".part")]

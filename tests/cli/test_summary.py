@@ -87,7 +87,7 @@ def test_wrong_usage_is_an_object_too(cli: Cli, arguments: tuple[str, ...]) -> N
     assert (ran.code, line["level"]) == (2, "error")
 
 
-def test_a_journal_of_another_account_is_set_aside(
+def test_a_journal_of_another_account_is_refused_and_left_as_it_is(
     cli: Cli, box: Sandbox, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "c.jsonl"), "--max-failures", "0")
@@ -98,10 +98,10 @@ def test_a_journal_of_another_account_is_set_aside(
         monkeypatch.setenv("SLASHTAG_APIKEY", other.apikey)
         monkeypatch.setenv("SLASHTAG_APISECRET", other.apisecret)
         ran = cli(*command)
-    assert ran.code == 0
-    assert "it is now" in ran.err
-    assert (tmp_path / ".c.jsonl.journal.aside").read_bytes() == content
-    assert names(tmp_path) == [".c.jsonl.journal.aside", "c.jsonl"]
+    assert ran.code == 1
+    assert "remove it to begin anew" in ran.err
+    assert (tmp_path / ".c.jsonl.journal").read_bytes() == content
+    assert names(tmp_path) == [".c.jsonl.journal"]
 
 
 def test_files_of_clicks_say_what_they_are(

@@ -1,10 +1,9 @@
-"""A job that is run again asks only for what is missing, and its answer is the same."""
+"""A job that is run again asks only for what is missing and what may have changed; its answer is the same."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from pathlib import Path
@@ -12,26 +11,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from slashtag import AsyncSession, DateRange, Day, SessionClosedError, ShortUrl, Year
+from slashtag._core.batches import Selector
 from slashtag._core.call import Call
-from slashtag._errors import JournalError
+from slashtag._core.limits import SETTLING_SECONDS
+from slashtag._core.queries import AllTime, CountryGeo, Query
 from slashtag._journal import journal as _journal
-from slashtag._journal.journal import Journal
+from slashtag._journal.journal import Journal, had_ended
 from slashtag._resources import stats as _stats
 from slashtag._sending import sender as _sender
 from slashtag.sandbox import Sandbox
 
-from ..resources.accounts import client, page_of
-from ..support import wire
+from ..resources.accounts import client
 from ..support.journals import committed
 from ..support.sending import until
 
 BASE = "http://127.0.0.1:1/api/v1/"
 KEY = "journalapikey0123456789"
 SPAN = DateRange("2023-01-01", "2023-12-31")
-
-
+NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
 ACCOUNT = {"urls": 73, "clicks": 1_500, "tags": 3}
 
 
@@ -44,72 +46,166 @@ def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
     return Journal(path, BASE, KEY, max_age)
 
 
-def call(name: object = "spring") -> Call[Any]:
+def call(name: object = "spring", **options: Any) -> Call[Any]:
     """A question about a time that has ended."""
     params, ids = (("tag", str(name)),), ((1, 2),)
-    return Call(method="GET", path="stats", params=params, returns=object, replayable=True, link_ids=ids)
+    asked = Call(method="GET", path="stats", params=params, returns=object, replayable=True, link_ids=ids)
+    return replace(asked, **options)
 
 
-def body_of(kept: Journal, call: Call[Any]) -> bytes | None:
-    found = kept.find(call)
-    return found and found.body
-
-
-async def fill(path: Path, *bodies: bytes) -> None:
+async def fill(path: Path, *bodies: bytes, made: float | None = None) -> None:
     """Keep an answer a body, to the calls named 0, 1, 2 ..."""
     kept = journal(path)
-    kept.open()
+    await kept.start()
     for n, body in enumerate(bodies):
-        kept.keep(call(n), None, body)
+        kept.keep(call(n), None, body, _journal.time.time() if made is None else made)
     await kept.aclose()
 
 
-# --- what is asked again ------------------------------------------------------------------------------
+# --- what is replayed ---------------------------------------------------------------------------------
 
 
-async def asked(box: Sandbox, path: Path, query: Any, **options: Any) -> tuple[Any, int]:
+@pytest.mark.parametrize(
+    ("asked", "is_replayed"),
+    [
+        ({}, True),
+        ({"again": True}, False),
+        ({"link_ids": ()}, False),  # a tag whose links are not known
+        ({"link_ids": ((1, 3),)}, False),
+        ({"path": "stats/yearly"}, False),
+        ({"params": (("tag", "1"),)}, False),
+        ({"replayable": False}, False),
+        ({"period_end": NOW.timestamp() - SETTLING_SECONDS - 1}, True),
+        ({"period_end": NOW.timestamp() - SETTLING_SECONDS + 1}, False),
+    ],
+)
+async def test_an_answer_is_replayed_to_the_same_request_about_a_period_that_was_over(
+    path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], is_replayed: bool
+) -> None:
+    monkeypatch.setattr(_journal.time, "time", NOW.timestamp)
+    await fill(path, b"body", made=NOW.timestamp())
+    kept = journal(path)
+    assert await kept.replay(call(0, **asked)) == (b"body" if is_replayed else None)
+    await kept.aclose()
+
+
+@pytest.mark.parametrize(
+    "left", [{"replayable": False}, {"link_ids": ()}, {"period_end": NOW.timestamp()}, {"made": None}]
+)
+async def test_what_may_not_be_replayed_is_not_kept(path: Path, left: dict[str, Any]) -> None:
+    kept, made = journal(path), left.pop("made", NOW.timestamp())
+    await kept.start()
+    kept.keep(call(**left), None, b"body", made)
+    await kept.aclose()
+    assert committed(path) == set()
+
+
+@pytest.mark.parametrize("max_age", [0, 3_600])
+@pytest.mark.parametrize("age", [3_599, 3_601, -10])
+async def test_what_is_older_than_allowed_is_asked_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, age: int, max_age: int
+) -> None:
+    monkeypatch.setattr(_journal.time, "time", NOW.timestamp)
+    await fill(path, b"body", made=NOW.timestamp() - age)
+    kept = journal(path, max_age=max_age)
+    assert (await kept.replay(call(0)) is not None) == (age < max_age > 0)
+    await kept.aclose()
+
+
+async def test_a_second_answer_replaces_the_first(path: Path) -> None:
+    await fill(path, b"first")
+    kept = journal(path)
+    assert await kept.replay(call(0)) == b"first"
+    kept.keep(call(0, again=True), None, b"second", _journal.time.time())
+    # The file is read as it was when the session began.
+    await until(lambda: kept._queue.empty())
+    assert await kept.replay(call(0)) == b"first"
+    await kept.aclose()
+    kept = journal(path)
+    assert await kept.replay(call(0)) == b"second"
+    await kept.aclose()
+
+
+def calls(query: Query[Any]) -> list[Call[Any]]:
+    return [
+        query._call(Selector(keys=("spring",)), piece) for piece in query._time_slices(UTC, NOW, "inclusive")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "held"),
+    [
+        (Day("2024-06-14"), True),
+        (Day("2024-06-15"), False),
+        (DateRange("2024-06-01T00:00:00Z", "2024-06-15T11:59:59Z"), True),
+        (DateRange("2024-06-01T00:00:00Z", "2024-06-15T12:00:01Z"), False),
+        (Year(2023), True),
+        (Year(2024), False),
+        (AllTime(), False),
+        (CountryGeo("US", "2024-06-01", "2024-06-14"), True),
+        (CountryGeo("US", "2024-06-01", "2024-06-15"), False),
+    ],
+)
+def test_statistics_hold_once_what_they_count_has_ended(query: Query[Any], held: bool) -> None:
+    settled = NOW.timestamp() + SETTLING_SECONDS + 1
+    assert [had_ended(call, settled) for call in calls(query)] == [held]
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_exactly_the_windows_that_had_ended_hold(days: int, ago: int) -> None:
+    end = NOW.date() - timedelta(days=ago)
+    for asked in calls(DateRange(end - timedelta(days=days), end)):
+        last = datetime.fromisoformat(dict(asked.params)["date_range"].split(",")[1])
+        assert had_ended(asked, NOW.timestamp() + SETTLING_SECONDS + 1) == (last.date() < NOW.date())
+
+
+# --- the order of links -------------------------------------------------------------------------------
+
+names = st.lists(st.one_of(st.integers(1, 20), st.sampled_from("abc")), unique=True, max_size=15)
+
+
+@given(st.lists(names, max_size=5), names, names)
+def test_links_keep_the_order_in_which_a_job_asked_about_them_first(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[list[Any]], last: list[Any], removed: list[Any]
+) -> None:
+    path = tmp_path_factory.mktemp("order") / "job.journal"
+
+    async def run(asked: list[Any]) -> list[Any]:
+        kept = journal(path)
+        await kept.start()
+        found = kept.order(asked)
+        await kept.aclose()
+        return found
+
+    expected: dict[Any, None] = {}
+    for asked in [*runs, last]:
+        expected |= dict.fromkeys(asked)
+        found = asyncio.run(run(asked))
+        assert found == [name for name in expected if name in asked]
+    left = [name for name in last if name not in removed]
+    assert asyncio.run(run(left[::-1])) == [name for name in expected if name in left]
+
+
+# --- jobs ---------------------------------------------------------------------------------------------
+
+
+async def sums(box: Sandbox, path: Path) -> tuple[Any, int]:
     """Run a job of one question; give its answer and how many requests it sent."""
     before = len(box.requests)
-    async with client(box, journal=path, **options) as job:
-        answer = await job.stats.collect(query, keys=job.urls.list(pagesize=20, prefetch=1))
+    async with client(box, journal=path) as job:
+        answer = await job.stats.collect(SPAN, keys=job.urls.list(pagesize=20, prefetch=1))
         assert job.metrics.requests - job.metrics.replayed == len(box.requests) - before
     return answer, len(box.requests) - before
 
 
 async def test_a_job_run_again_asks_only_which_links_there_are(box: Sandbox, path: Path) -> None:
-    answer, requests = await asked(box, path, SPAN)
+    answer, requests = await sums(box, path)
     assert requests == 4 + 12
-    assert await asked(box, path, SPAN) == (answer, 4)
+    assert await sums(box, path) == (answer, 4)
     assert answer.clicks == box.truth.range("2023-01-01", "2023-12-31").clicks
 
 
-@pytest.mark.unmeasured
-@pytest.mark.parametrize(("before", "after"), [(20, 8), (20, 10), (8, 20)])
-async def test_a_job_goes_on_where_the_service_has_changed_its_page_size(
-    path: Path, before: int, after: int
-) -> None:
-    size = before
-
-    def answer(request: wire.Request) -> wire.Answer:
-        page = int(request.query["page"][0])
-        return page_of(page, range(203)[(page - 1) * size : page * size], size)
-
-    async def ids(most: int = 1_000) -> list[int]:
-        async with client(server, journal=path) as job:
-            return [url.id for url in await job.urls.list(pagesize=20, prefetch=2).to_list(most)]
-
-    async with wire.Wire(answer) as server:
-        assert await ids(most=100) == list(range(100))
-        size = after
-        for _ in range(3):
-            server.requests.clear()
-            assert await ids() == list(range(203))
-        # What the interrupted run read is not requested again.
-        assert len(server.requests) <= 203 // after + 6
-
-
-@pytest.mark.unmeasured
-async def test_one_series_a_slashtag_replays_its_guides_too(box: Sandbox, path: Path) -> None:
+async def test_one_series_a_slashtag_is_replayed_with_all_that_it_asked(box: Sandbox, path: Path) -> None:
     keys = [url.slashtag for url in box.truth.urls()]
     tables: list[dict[str, Any]] = []
     requests: list[int] = []
@@ -124,88 +220,12 @@ async def test_one_series_a_slashtag_replays_its_guides_too(box: Sandbox, path: 
     assert requests[1] == 0
 
 
-async def test_a_guide_from_before_a_month_had_ended_does_not_leave_that_month_out(
-    box: Sandbox, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = box.truth.urls()[0].slashtag
-    for today in (datetime(2026, 1, 31, 12, tzinfo=UTC), datetime(2026, 5, 1, 12, tzinfo=UTC)):
-        monkeypatch.setattr(_journal.time, "time", today.timestamp)
-        monkeypatch.setattr(_stats, "datetime", SimpleNamespace(now=lambda _, today=today: today))
-        async with client(box, journal=path, journal_max_age=1e9) as job:
-            each = job.stats.collect_each(DateRange("2025-06-01", today.date()), keys=[key])
-            (told,) = [stats async for _, stats in each]
-        true = box.truth.range("2025-06-01", today.date(), keys=[key])
-        assert told.clicks == true.clicks
-        box.add_click(key, datetime(2026, 2, 10, tzinfo=UTC), times=7)
-
-
-async def test_what_this_session_fetched_itself_is_not_replayed(box: Sandbox, path: Path) -> None:
-    async with client(box, journal=path) as job:
-        for n in (1, 2):
-            await job.stats.collect(Day("2023-05-05"), keys=["spring"])
-            await until(lambda: committed(path), 60)
-            assert len(box.requests) == n
-        assert job.metrics.replayed == 0
-
-
-@pytest.mark.parametrize(("seconds", "replayed"), [(3_599, True), (3_601, False), (-10, True)])
-async def test_what_is_too_old_is_asked_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, replayed: bool
-) -> None:
-    now = time.time()
-    monkeypatch.setattr(_journal.time, "time", lambda: now)
-    await fill(path, b"body")
-    now += seconds
-    kept = journal(path)
-    kept.open()
-    assert (body_of(kept, call(0)) is not None) == replayed
-    await kept.aclose()
-
-
-async def test_the_second_answer_replaces_one_that_contradicted_itself(path: Path) -> None:
-    wrong, right = (
-        wire.ok(
-            {"total_clicks": 3, "clicks": {f"2024-01-0{day}": 1, f"2024-01-0{day + 1}": 2}},
-            [("Date", formatdate(usegmt=True))],
-        )
-        for day in (3, 1)
-    )
-    span = DateRange("2024-01-01", "2024-01-02")
-    async with wire.Wire([wrong, right]) as server:
-        for _ in range(2):
-            async with client(server, journal=path) as job:
-                assert (await job.stats.collect(span, keys=["spring"])).reconciles
-        assert len(server.requests) == 2
-
-
-async def test_a_listing_that_changed_is_whole_though_the_run_that_noticed_was_stopped(
-    box: Sandbox, path: Path
-) -> None:
-    async with client(box, journal=path) as job:
-        await job.urls.list(pagesize=10).to_list()
-    box.remove_url(box.truth.urls()[15].id)
-    async with client(box, journal=path) as job:
-        async for _ in job.urls.list(pagesize=10, prefetch=1).pages():
-            break
-    async with client(box, journal=path) as job:
-        assert [url.id for url in await job.urls.list(pagesize=10).to_list()] == [
-            url.id for url in box.truth.urls()
-        ]
-
-
-# --- which links an answer is about -------------------------------------------------------------------
-
-
 def rename(box: Sandbox, link: int, slashtag: str) -> None:
     box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
 
 
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("links", [2, 3, 20])
-async def test_links_that_exchange_their_slashtags_are_asked_again(
-    box: Sandbox, path: Path, links: int
-) -> None:
-    changed = [link for link in box.truth.urls() if link.domain_id == 0][:links]
+async def test_links_that_exchange_their_slashtags_are_asked_again(box: Sandbox, path: Path) -> None:
+    changed = [link for link in box.truth.urls() if link.domain_id == 0][:3]
     slashtags = [link.slashtag for link in changed]
     for renamed in (False, True):
         if renamed:
@@ -222,14 +242,15 @@ async def test_links_that_exchange_their_slashtags_are_asked_again(
 
 
 async def test_a_slashtag_that_one_of_its_links_has_lost_is_asked_again(path: Path) -> None:
+    """Also where the job asks about the other link alone."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
         kept, other = box.add_url("sale"), box.add_url("sale", domain_id=1)
         for link in (kept, other):
             box.add_click(link, datetime(2023, 5, 5, tzinfo=UTC))
         for total in (2, 1):
             async with client(box, journal=path) as job:
-                table = await job.stats.collect_each(SPAN, keys=job.urls.list(), inferred=False).to_dict()
-                assert table["sale"].total == total
+                links = [link for link in await job.urls.list().to_list() if link.id == kept]
+                assert (await job.stats.collect(SPAN, keys=links)).total == total
             rename(box, other, "other")
 
 
@@ -259,28 +280,6 @@ async def test_an_answer_about_a_tag_is_replayed_only_if_its_links_are_known_to_
     assert await sent(known=True) == 2
 
 
-async def test_statistics_of_links_from_an_old_list_are_refused_if_that_has_changed(
-    box: Sandbox, path: Path
-) -> None:
-    async def run() -> int:
-        async with client(box, journal=path) as job:
-            links = await job.urls.list(pagesize=10).to_list()
-            return (await job.stats.collect(SPAN, keys=links)).total
-
-    async with client(box, journal=path) as job:
-        await job.urls.list(pagesize=10).to_list()
-    rename(box, box.truth.urls()[3].id, "renamed")
-    with pytest.raises(JournalError, match="have changed"):
-        await run()
-    keys = [link.slashtag for link in box.truth.urls()]
-    assert await run() == box.truth.range("2023-01-01", "2023-12-31", keys=keys).total_clicks
-    assert await run() == box.truth.range("2023-01-01", "2023-12-31", keys=keys).total_clicks
-
-
-# --- clocks -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("age", [0, 3_600])
 @pytest.mark.parametrize(("service", "machine"), [(9, 0), (30, 0), (-9, 0), (0, 9), (0, -9), (24 * 40, 0)])
 async def test_a_day_is_over_by_the_earlier_of_both_clocks(
@@ -303,29 +302,6 @@ async def test_a_day_is_over_by_the_earlier_of_both_clocks(
                 assert (await job.stats.collect(Day("2026-05-10"), keys=job.urls.list())).total == total
 
 
-def test_a_clock_that_was_set_back_does_not_make_old_answers_young(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.time()
-
-    async def run() -> None:
-        monkeypatch.setattr(_journal.time, "time", lambda: now)
-        await fill(path, b"body")
-        # Two hours later this machine's clock is a month behind, and the service's is right.
-        monkeypatch.setattr(_journal.time, "time", lambda: now - 2_600_000)
-        kept = journal(path)
-        kept.open()
-        kept.keep(call("other"), None, b"body", now - 2_600_000, now + 7_200)
-        assert body_of(kept, call(0)) is None
-        await kept.aclose()
-
-    asyncio.run(run())
-
-
-# --- the event loop -----------------------------------------------------------------------------------
-
-
-@pytest.mark.unmeasured
 async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path: Path) -> None:
     turns = 0
 
@@ -355,47 +331,38 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("slashtag-journal")]
 
 
-async def test_a_session_that_is_left_without_use_leaves_no_journal(box: Sandbox, path: Path) -> None:
+async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox, path: Path) -> None:
     await client(box, journal=path).aclose()
     assert not path.exists()
     for _ in range(2):
-        async with client(box, journal=path):
-            pass
-        assert threads() == []
-        assert list(path.parent.iterdir()) == []
-    async with client(box, journal=path) as job:
-        assert job.metrics.replayed == 0
-
-
-async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox, path: Path) -> None:
-    for requests in (1, 1):
         job = client(box, journal=path)
         await job.stats.collect(Day("2023-05-05"), keys=["spring"])
         await job.aclose()
-        assert len(box.requests) == requests
+        assert len(box.requests) == 1
 
 
 async def test_closing_commits_what_is_left_and_ends_the_thread(path: Path) -> None:
     kept = journal(path)
-    kept.open()
-    kept.open()
-    kept.keep(call(), None, b"body")
+    await kept.start()
+    await kept.start()
+    kept.keep(call(), None, b"body", NOW.timestamp())
     assert len(threads()) == 1
     await kept.aclose()
     await kept.aclose()
     assert threads() == []
-    kept.keep(call("late"), None, b"body")
-    assert body_of(kept, call()) is None
-    assert b"body" in path.read_bytes()
+    kept.keep(call("late"), None, b"body", NOW.timestamp())
+    assert await kept.replay(call()) is None
+    assert len(committed(path)) == 1
 
 
 @pytest.mark.parametrize("ending", ["__aenter__", "aclose"])
 async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path: Path, ending: str) -> None:
     job = AsyncSession(BASE, apikey=KEY, apisecret="s" * 12, journal=path)
-    kept = journal_of(job)
+    kept = job._journal
+    assert kept is not None
     if ending == "aclose":
-        kept.open()
-        kept.keep(call(), None, b"body")
+        await kept.start()
+        kept.keep(call(), None, b"body", NOW.timestamp())
     task = asyncio.create_task(getattr(job, ending)())
     await asyncio.sleep(0)
     task.cancel()
@@ -403,10 +370,7 @@ async def test_cancelling_the_opening_or_the_closing_leaves_the_file_closed(path
         await task
     assert kept._file.main is None
     assert threads() == []
-    other = journal(path)
-    other.open()
-    assert body_of(other, call()) == (b"body" if ending == "aclose" else None)
-    await other.aclose()
+    assert len(committed(path)) == (ending == "aclose")
 
 
 async def test_a_session_closed_while_its_journal_opens_leaves_it_to_the_next(
@@ -422,35 +386,3 @@ async def test_a_session_closed_while_its_journal_opens_leaves_it_to_the_next(
     async with client(box, journal=path) as after:
         await after.tags.page()
     assert threads() == []
-
-
-def journal_of(job: AsyncSession) -> Journal:
-    kept = job._journal
-    assert isinstance(kept, Journal)
-    return kept
-
-
-async def test_once_the_journal_cannot_be_written_nothing_is_sent(box: Sandbox, path: Path) -> None:
-    async with client(box, journal=path) as job:
-        kept = journal_of(job)
-        kept.keep(call("spring"), None, [])  # type: ignore[arg-type]
-        await until(lambda: kept._failure is not None)
-        link = box.truth.urls()[0]
-        for work in (job.urls.update(link.id, redirect_code=308), job.tags.create("late"), job.tags.page()):
-            with pytest.raises(JournalError, match="cannot be written"):
-                await work
-    assert len(box.requests) == 0
-
-
-async def test_a_change_that_was_made_is_told_as_made_whatever_became_of_the_journal(
-    box: Sandbox, path: Path
-) -> None:
-    async with client(box, journal=path) as job:
-        await job.tags.page()
-        box.latency = 0.1
-        box.requests.clear()
-        task = asyncio.create_task(job.urls.update(box.truth.urls()[0].id, redirect_code=308))
-        await until(lambda: box.requests)
-        journal_of(job)._failure = "the disk is full"
-        assert await task == 1
-        journal_of(job)._failure = None

@@ -10,10 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from msgspec.structs import replace
-
 from slashtag._core.call import Call
-from slashtag._journal.journal import _request
+from slashtag._journal.journal import request_name
 from slashtag.sandbox import Arrival
 
 
@@ -24,7 +22,7 @@ def committed(journal: Path) -> set[bytes]:
             shutil.copy(part, scratch)
         try:
             with closing(sqlite3.connect(Path(scratch) / journal.name)) as file:
-                return {request for (request,) in file.execute("SELECT request FROM response")}
+                return {request for (request,) in file.execute("SELECT request FROM answer")}
         except sqlite3.OperationalError:
             return set()  # killed before it had a table
 
@@ -42,5 +40,5 @@ def asked(arrivals: Iterable[Arrival], links: Iterable[Any]) -> set[bytes]:
             params=tuple(arrival.query.items()),
             returns=object,
         )
-        names.add(_request(replace(call, link_ids=tuple(tuple(sorted(ids[key])) for key in call.keys)), {}))
+        names.add(request_name(call, ids))
     return names

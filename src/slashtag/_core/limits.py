@@ -4,6 +4,9 @@
 MAX_KEYS = 100
 MAX_WINDOW_DAYS = 32
 MAX_PAGESIZE = 500
+#: Statistics of a period that ended less than this many seconds before an answer may still change: the
+#: service counted before the answer arrived.
+SETTLING_SECONDS = 300.0
 #: Not documented: many servers and proxies refuse a request line of more than 8 KiB.
 MAX_TARGET_BYTES = 8_000
 

@@ -37,9 +37,6 @@ from .throttle.retry_after import retry_after as parse_retry_after
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-#: Statistics of a period that ended less than this many seconds before the answer may still change: the
-#: service counted before the answer arrived, and by its own clock.
-SETTLING_SECONDS = 300.0
 #: Characters that are shown of what cannot be read.
 SHOWN = 60
 _NO_SECRETS = Scrubber(())

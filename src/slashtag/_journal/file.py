@@ -1,173 +1,115 @@
-"""SQLite file of a journal: its job, its lock and its responses."""
+"""SQLite file of a journal: whose job it is, its answers, and the order of its links."""
 
+from __future__ import annotations
+
+import errno
 import hmac
-import logging
 import secrets
 import sqlite3
-import struct
 import zlib
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._credentials import account_hash
 from .._errors import ConfigurationError, JournalError
-from .._files import FileLock
 
 APPLICATION_ID = 0x736C7467  # "sltg"
-_HEADER_ID = struct.pack(">I", APPLICATION_ID)
-VERSION = 5
-BUSY_SECONDS = 1.0
-#: Endings of a journal's name and those of the files that SQLite keeps beside it.
-_ENDINGS = ("", "-wal", "-shm")
+VERSION = 6
+#: Rows to add to a table, in one statement.
+Rows = tuple[str, Sequence[tuple[Any, ...]]]
 
-_TABLES = (
-    f"PRAGMA user_version={VERSION}",
-    # In the order of arrival; an answer replaces one of the same request.
-    "CREATE TABLE response (id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL UNIQUE,"
-    " fetched REAL NOT NULL, checksum INTEGER NOT NULL, body BLOB NOT NULL)",
-    # Batches of slashtags, in the order in which they were made.
-    "CREATE TABLE batch (id INTEGER PRIMARY KEY, kind BLOB NOT NULL, checksum INTEGER NOT NULL,"
-    " links BLOB NOT NULL)",
-)
 _SCHEMA = (
     f"PRAGMA application_id={APPLICATION_ID}",
-    "CREATE TABLE job (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    *_TABLES,
+    f"PRAGMA user_version={VERSION}",
+    "CREATE TABLE job (base_url TEXT NOT NULL, salt TEXT NOT NULL, account BLOB NOT NULL)",
+    "CREATE TABLE answer (request BLOB PRIMARY KEY, made REAL NOT NULL, checksum INTEGER NOT NULL,"
+    " body BLOB NOT NULL)",
+    # Ids of links, or slashtags.
+    "CREATE TABLE link (place INTEGER PRIMARY KEY, name NOT NULL)",
 )
-_KEEP = "INSERT OR REPLACE INTO response (request, fetched, checksum, body) VALUES (?, ?, ?, ?)"
-_KEEP_BATCH = "INSERT INTO batch (kind, checksum, links) VALUES (?, ?, ?)"
-_FIND = "SELECT fetched, checksum, body FROM response WHERE request = ?"
-_BATCHES = "SELECT kind, checksum, links FROM batch ORDER BY id"
-_HAS_FROM = "SELECT EXISTS (SELECT 1 FROM response WHERE request >= ?)"
-_LAST_FETCHED = "SELECT fetched FROM response ORDER BY id DESC LIMIT 1"
-
-log = logging.getLogger("slashtag")
+ADD_ANSWER = "INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)"
+ADD_LINK = "INSERT INTO link VALUES (?, ?)"
 
 
 class UnfitJournalError(ConfigurationError):
-    """A journal that is damaged, of a newer version, or of another job."""
-
-
-class Stored(NamedTuple):
-    """Response in the file: its time (epoch seconds) and body."""
-
-    fetched: float
-    body: bytes
+    """A file that is no journal, is damaged, of another version, or of another job."""
 
 
 class JournalFile:
-    """Responses of one job in SQLite, bound to one base URL and one account.
+    """Answers of one job in SQLite, bound to one base URL and one account.
 
-    The file is used by one session at a time, is readable only by its owner, and is never repaired. One
-    without responses is removed when it is closed.
+    SQLite locks the file for one session, in this process too, as long as nothing else in it opens and
+    closes the file. It is readable only by its owner, and is never repaired.
     """
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
         self.path = path
-        self._base_url = base_url
-        self._apikey = apikey
-        self._salt = secrets.token_hex(16)
-        self._bound = False
+        self._base_url, self._apikey = base_url, apikey
         #: Connection for writing; None while the file is closed.
         self.main: sqlite3.Connection | None = None
-        #: Read-only snapshot of the file at opening; None if it was empty. The session writes only to the
-        #: WAL, so the main file does not change until it is closed: it is read without a lock, and without
-        #: waiting for a commit.
-        self.snapshot: sqlite3.Connection | None = None
-        #: Batches that the file had at opening: kind, links.
-        self.batches: list[tuple[bytes, bytes]] = []
-        #: Time of its last response, None if it had none.
-        self.last_fetched: float | None = None
-        self._lock = FileLock(path)
+        #: The file as it was when it was opened. A session writes to the write-ahead log alone, so this is
+        #: read without a lock and without waiting for a commit.
+        self._before: sqlite3.Connection | None = None
+        #: Ids of links, or slashtags, and their places in the order of the job.
+        self.places: dict[int | str, int] = {}
 
     def open(self) -> None:
-        """Open or create the file.
-
-        Raises ConfigurationError if it is not a journal, is damaged, in use, or belongs to another job.
-        """
+        """Open or create the file; raises ConfigurationError if that is not possible, or it is unfit."""
         try:
-            self._claim()
-            self.main = self._lock.guarded = self._connect()
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-                raise self._in_use() from None
-            # A ValueError is for a NUL, or for a name that the file system cannot encode.
-            expected = OSError | sqlite3.OperationalError | ValueError
-            if isinstance(error, expected) and not isinstance(error, ConfigurationError):
-                reason = error.strerror if isinstance(error, OSError) else error
-                raise self._unusable(reason) from None
-            if isinstance(error, sqlite3.DatabaseError):
-                raise self._unfit(f"is not a journal, or is damaged ({error})") from None
-            raise
+            self._check_kind()
+            self.main = self._connect()
+        except sqlite3.OperationalError as error:
+            is_locked = "locked" in str(error)
+            why = "is in use by another session or export" if is_locked else f"cannot be opened: {error}"
+        except sqlite3.DatabaseError as error:
+            raise self._unfit(f"is not a journal, or is damaged ({error})") from None
+        except OSError as error:
+            why = f"cannot be opened: {error.strerror}"
+        if self.main is None:
+            raise ConfigurationError(f"the journal {str(self.path)!r} {why}")
 
-    def _claim(self) -> None:
-        """Lock the path and create a missing file; raise if it is in use or not a journal."""
-        # SQLite's locks do not exclude a second session in this process. Waiting for one could also outlive
-        # the file.
-        if not self._lock.acquire():
-            raise self._in_use()
+    def _check_kind(self) -> None:
+        """Create a missing file; raise if it is no journal, before SQLite may change anything in it."""
         if not self.path.exists():
             self.path.touch(0o600)
         if not self.path.is_file():
-            raise self._unusable("it is not a regular file")
-        # Checked before SQLite opens it, which may change another program's database. Closed before, too:
-        # that would end SQLite's locks.
-        with self.path.open("rb") as file:
-            header = file.read(72)
-        if header and not (header.startswith(b"SQLite format 3\0") and header[68:] == _HEADER_ID):
-            raise ConfigurationError(str(self._unfit("is not a journal of slashtag")))
-        self.path.chmod(0o600)
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        with closing(self._read_only()) as file:
+            if self.path.stat().st_size and _one(file, "PRAGMA application_id") != APPLICATION_ID:
+                raise self._unfit("is not a journal of slashtag")
+        with suppress(PermissionError):  # some network folders have no modes
+            self.path.chmod(0o600)
 
-    def _unusable(self, reason: object) -> ConfigurationError:
-        return ConfigurationError(f"the journal {str(self.path)!r} cannot be opened: {reason}")
-
-    def _unfit(self, why: str) -> UnfitJournalError:
-        return UnfitJournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
-
-    def set_aside(self, why: str) -> None:
-        """Rename the file, which is closed, and say so; one that was set aside before is replaced."""
-        aside = self.path.with_name(f"{self.path.name}.aside")
-        for ending in _ENDINGS:
-            old, new = Path(f"{self.path}{ending}"), Path(f"{aside}{ending}")
-            with suppress(FileNotFoundError):
-                old.replace(new)
-        self._salt, self._bound, self.last_fetched = secrets.token_hex(16), False, None
-        self.batches.clear()
-        log.warning("%s: it is now %s, and everything is requested", why.partition("; ")[0], aside)
-
-    def _in_use(self) -> ConfigurationError:
-        return ConfigurationError(f"the journal {self.path} is in use by another session or export")
+    def _read_only(self) -> sqlite3.Connection:
+        """Connect to the main file alone, without a lock."""
+        uri = f"{self.path.absolute().as_uri()}?immutable=1"
+        return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 
     def _connect(self) -> sqlite3.Connection:
         # Absolute: a file may be named ":memory:", which is special in SQLite.
-        path = self.path.absolute()
-        file = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        file = sqlite3.connect(self.path.absolute(), isolation_level=None, check_same_thread=False)
         try:
+            file.execute("PRAGMA busy_timeout=1000")
             file.execute("PRAGMA locking_mode=EXCLUSIVE")
             file.execute("BEGIN EXCLUSIVE")
-            if not _one(file, "SELECT count(*) FROM sqlite_schema"):
+            if is_new := not _one(file, "SELECT count(*) FROM sqlite_schema"):
                 for statement in _SCHEMA:
                     file.execute(statement)
+                salt = secrets.token_hex(16)
+                file.execute("INSERT INTO job VALUES (?, ?, ?)", (self._base_url, salt, self._account(salt)))
             else:
                 self._check(file)
-                for kind, checksum, links in file.execute(_BATCHES):
-                    if checksum != self._checksum(kind, 0.0, links):
-                        raise sqlite3.DatabaseError("a batch was altered, or comes from another journal")
-                    self.batches.append((kind, links))
-                self.last_fetched = next((fetched for (fetched,) in file.execute(_LAST_FETCHED)), None)
+                self.places = dict(file.execute("SELECT name, place FROM link"))
             file.execute("COMMIT")
             if _one(file, "PRAGMA journal_mode=WAL") != "wal":
                 raise sqlite3.OperationalError("its file system does not allow a write-ahead log")
             file.execute("PRAGMA synchronous=NORMAL")
             file.execute("PRAGMA wal_autocheckpoint=0")
-            if _one(file, "PRAGMA wal_checkpoint(TRUNCATE)"):
-                raise sqlite3.OperationalError("database is locked")
-            if self.last_fetched is not None:
-                uri = f"{path.as_uri()}?immutable=1"
-                self.snapshot = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            # What a killed run left in the log.
+            file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._before = None if is_new else self._read_only()
         except BaseException:
             file.close()
             raise
@@ -176,114 +118,59 @@ class JournalFile:
     def _check(self, file: sqlite3.Connection) -> None:
         """Check whose file it is."""
         version = _one(file, "PRAGMA user_version")
-        if version > VERSION:
-            raise self._unfit(f"was written by a newer version of slashtag (format {version}, not {VERSION})")
-        job = dict(file.execute("SELECT name, value FROM job"))
-        if job:
-            if job.get("base_url") != self._base_url:
-                its = job.get("base_url")
-                raise self._unfit(f"belongs to a job with base_url {its}, not {self._base_url}")
-            self._salt = job.get("salt", "")
-            if not hmac.compare_digest(job.get("account", ""), self._account()):
-                raise self._unfit("belongs to a job of another account")
-            self._bound = True
-        if version < VERSION:
-            # Its answers do not say which links they are about.
-            log.warning("the journal %s is of an earlier version: everything is requested anew", self.path)
-            file.execute("DROP TABLE IF EXISTS response")
-            file.execute("DROP TABLE IF EXISTS batch")
-            for statement in _TABLES:
-                file.execute(statement)
+        if version != VERSION:
+            raise self._unfit(f"was written by another version of slashtag (format {version}, not {VERSION})")
+        base_url, salt, account = file.execute("SELECT * FROM job").fetchone()
+        if base_url != self._base_url:
+            raise self._unfit(f"belongs to a job with base_url {base_url}, not {self._base_url}")
+        if not hmac.compare_digest(account, self._account(salt)):
+            raise self._unfit("belongs to a job of another account")
 
-    def _account(self) -> str:
-        return account_hash(self._apikey, self._salt).hex()
+    def _account(self, salt: str) -> bytes:
+        return account_hash(self._apikey, salt)
 
-    def find(self, request: bytes) -> Stored | None:
-        """Return a response that the file had when it was opened; raises JournalError if it is damaged."""
-        if self.snapshot is None:
+    def _unfit(self, why: str) -> UnfitJournalError:
+        return UnfitJournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
+
+    def find(self, request: bytes) -> tuple[float, bytes] | None:
+        """Return when an answer was made that the file had when it was opened, and its body.
+
+        Raises JournalError if it is damaged.
+        """
+        if self._before is None:
             return None
         try:
-            row = self.snapshot.execute(_FIND, (request,)).fetchone()
-            if row is None:
-                return None
-            fetched, checksum, body = row
-            if checksum != self._checksum(request, fetched, body):
-                raise sqlite3.DatabaseError("a response was altered, or comes from another journal")
+            row = self._before.execute("SELECT * FROM answer WHERE request = ?", (request,)).fetchone()
+            if row is not None and row != answer_row(request, row[1], row[3]):
+                raise sqlite3.DatabaseError("an answer was altered")
         except sqlite3.DatabaseError as error:
-            problem = f"the journal {self.path} is damaged ({error}); it was left as it is"
+            problem = f"the journal {self.path} is damaged ({error}): remove it to begin anew"
             raise JournalError(problem) from None
-        return Stored(fetched, body)
+        return None if row is None else (row[1], row[3])
 
-    def has_responses_from(self, request: bytes) -> bool:
-        """Return whether the file had responses to requests that sort from this one on, at opening."""
-        return self.snapshot is not None and bool(self.snapshot.execute(_HAS_FROM, (request,)).fetchone()[0])
-
-    def append(self, rows: Iterable[tuple[bytes, float | None, bytes]]) -> str | None:
-        """Commit responses (request, time, body) and batches (kind, None, links) in this order.
-
-        Returns the reason if that failed.
-        """
-        file = self.main
-        assert file is not None
-        try:
-            with file:
-                file.execute("BEGIN")
-                if not self._bound:
-                    job = {"salt": self._salt, "base_url": self._base_url, "account": self._account()}
-                    file.executemany("INSERT INTO job VALUES (?, ?)", job.items())
-                for key, fetched, body in rows:
-                    checksum = self._checksum(key, fetched or 0.0, body)
-                    if fetched is None:
-                        file.execute(_KEEP_BATCH, (key, checksum, body))
-                    else:
-                        file.execute(_KEEP, (key, fetched, checksum, body))
-        except Exception as error:
-            return str(error) or type(error).__name__
-        self._bound = True
-        return None
-
-    def _checksum(self, request: bytes, fetched: float, body: bytes) -> int:
-        """Return the checksum of a response.
-
-        It includes the salt to detect responses of another journal: SQLite reads any `-wal` file next to
-        the database.
-        """
-        return zlib.crc32(body, zlib.crc32(self._salt.encode() + request + struct.pack("d", fetched)))
+    def append(self, tables: Iterable[Rows]) -> None:
+        """Commit rows in one transaction; raises sqlite3.Error."""
+        assert self.main is not None
+        with self.main as file:
+            file.execute("BEGIN")
+            for statement, rows in tables:
+                file.executemany(statement, rows)
 
     def close(self) -> None:
         """Close the file; safe to repeat."""
-        if self.snapshot is not None:
-            self.snapshot.close()
-            self.snapshot = None
-        if self.main is not None:
-            if self._lock.is_held:  # not in a forked child, where SQLite would remove the parent's log
-                is_empty = False
-                with suppress(sqlite3.Error):
-                    is_empty = not _one(self.main, "SELECT EXISTS (SELECT 1 FROM response)")
-                self.main.close()
-                if is_empty and not self.path.is_symlink():
-                    _unlink(self.path)
-            self.main = None
-            self._lock.release()
+        for file in filter(None, (self._before, self.main)):
+            file.close()
+        self._before = self.main = None
 
 
-def remove_journal(path: Path) -> bool:
-    """Remove a journal and the files that SQLite keeps beside it, unless a session has it open.
-
-    Returns False if it is still there.
-    """
-    lock = FileLock(path)
-    with suppress(OSError):
-        try:
-            if path.exists() and lock.acquire():
-                _unlink(path)
-        finally:
-            lock.release()
-    return not path.exists()
+def answer_row(request: bytes, made: float, body: bytes) -> tuple[bytes, float, int, bytes]:
+    """Return the row of an answer, with a checksum."""
+    return request, made, zlib.crc32(body, zlib.crc32(request + repr(made).encode())), body
 
 
-def _unlink(path: Path) -> None:
-    for ending in _ENDINGS:
+def remove_journal(path: Path) -> None:
+    """Remove a journal that is closed, and the log that a killed run has left beside it."""
+    for ending in ("", "-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
 
 

@@ -1,317 +1,191 @@
-"""Journal of a job: complete responses in a file; a second run requests only what may have changed."""
+"""Journal of a job: its answers in a file; a run that is repeated requests only what may have changed.
+
+An answer of statistics is replayed if all of this holds, and requested otherwise:
+
+    the file had it when this session opened it, for the same path and parameters
+    it is about the same links: those of the call, and others with these slashtags that were listed
+    its period had ended when it was made, by the earlier of this machine's clock and the service's
+    it is at most `max_age` seconds old
+    the call is no second request (`Call.again`)
+
+Pages are always requested: a listing costs a request for 500 links.
+"""
 
 import asyncio
 import hashlib
 import logging
 import os
+import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from .._core.call import Call
-from .._core.made_batches import LinkIds, MadeBatch, MadeBatches
-from .._core.response import SETTLING_SECONDS
-from .._errors import JournalError
+from .._core.limits import SETTLING_SECONDS
+from .._core.made_batches import Link
 from .._files import in_thread
 from .._records import Page, ShortUrl
-from .file import JournalFile, Stored, UnfitJournalError
+from .file import ADD_ANSWER, ADD_LINK, JournalFile, Rows, answer_row
 
 COMMIT_SECONDS = 0.2
 
 log = logging.getLogger("slashtag")
-_batch_decoder = msgspec.json.Decoder(MadeBatch)
-#: Kinds of batches, and first bytes of requests.
-_BY_ACTIVITY, _OTHERS = b"by activity", b"others"
-_PAGES, _STATISTICS = b"\0", b"\1"
 
 
 class Journal:
-    """Journal of one job, bound to one base URL and one account.
+    """Journal of one job, bound to one base URL and one account; see the module.
 
-    A response is replayed if the file had it before this session started, if it is about the same links, was
-    final when it was fetched (see `is_final`) and is at most `max_age` seconds old; `answered_at` says by
-    which clock. The links of a slashtag are those of the call, and all others that this session has listed:
-    the service counts them too. A thread commits responses in groups, at most 0.2 seconds after their
-    arrival: kill -9 loses only those not yet committed.
+    A thread commits answers in groups, at most 0.2 seconds after their arrival: kill -9 loses only those not
+    yet committed. If the file cannot be written, for example on a full disk, that is told once and the job
+    goes on without it.
 
-    Raises ConfigurationError if the file is not a journal, in use, or belongs to another job; JournalError if
-    it is damaged or cannot be written, for example on a full disk; committed responses remain.
+    Raises ConfigurationError if the file is not a journal, is damaged, in use, or belongs to another job.
     """
 
     def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:
-        self.path = Path(path)
-        self._file = JournalFile(self.path, base_url, apikey)
+        self._file = JournalFile(Path(path), base_url, apikey)
         self._max_age = max_age
-        #: Whether a file that is no use to this job is renamed, instead of an error.
-        self.sets_aside = False
-        self._began = 0.0
-        #: Seconds that the service's clock is ahead of this one, None while unknown.
-        self._ahead: float | None = None
-        self._has_clock = True
-        #: Batches of this job: those of links sorted by activity, and the others.
-        self._made: dict[bytes, MadeBatches] = {}
-        self._may_replay_pages = True
-        #: Pages that were replayed and whose links statistics may be asked about, and what they list.
-        self._unconfirmed: list[tuple[Call[Any], int]] = []
-        self._confirming = asyncio.Lock()
         #: Ids of the links that this session has listed, by slashtag.
-        self._listed_ids: dict[str, LinkIds] = {}
-        #: Opens the file and commits to it.
+        self._listed: dict[str, set[int]] = {}
+        self._tells_no_date = True
+        #: Opens the file, commits to it and closes it.
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
-        self._lock = threading.Lock()
-        self._pending: list[tuple[bytes, float | None, bytes]] = []
+        self._queue: SimpleQueue[Rows] = SimpleQueue()
         self._closed = threading.Event()
-        self._failure: str | None = None
-        self._reported = False
+        self._is_writable = True
 
     async def start(self) -> None:
         """Open or create the file in a thread, because checking a large file takes time; safe to repeat."""
         if not self._closed.is_set():
-            await asyncio.wrap_future(self._thread.submit(self.open))
+            await asyncio.wrap_future(self._thread.submit(self._open))
 
-    def open(self) -> None:
-        """Open or create the file; safe to repeat."""
-        if self._file.main is not None or self._closed.is_set():
-            return
-        self._began = time.time()
-        try:
+    def _open(self) -> None:
+        if self._file.main is None:
+            self._oldest = time.time() - self._max_age
             self._file.open()
-            if self.sets_aside and self._is_expired():
-                self._file.close()
-                self._renew(
-                    f"the answers of the journal {self.path} are older than {self._max_age / 3600:g} h"
-                )
-        except UnfitJournalError as error:
-            if not self.sets_aside:
-                raise
-            self._renew(str(error))
-        for kind in (_BY_ACTIVITY, _OTHERS):
-            batches = (_batch_decoder.decode(links) for of, links in self._file.batches if of == kind)
-            self._made[kind] = MadeBatches(batches, partial(self._keep_batch, kind))
-        if self._file.batches or self._file.has_responses_from(_STATISTICS):
-            self.stop_replaying_pages()
-        self._file.batches.clear()
-
-    def _is_expired(self) -> bool:
-        """Return whether no answer of the file is valid any more."""
-        fetched = self._file.last_fetched
-        return bool(self._max_age) and fetched is not None and not self._is_recent(fetched)
-
-    def _renew(self, why: str) -> None:
-        self._file.set_aside(why)
-        self._file.open()
 
     async def replay(self, call: Call[Any]) -> bytes | None:
-        """Return the body to replay for a call, or None if the call must be sent."""
+        """Return the body to replay for a call, or None if the call must be sent.
+
+        Raises JournalError if the file is damaged.
+        """
         if self._file.main is None:
             # The session is used without `async with`.
             await self.start()
-        # Checked before sending: an error of the journal must not replace the result of a write.
-        self.check()
-        found = self.find(call)
-        return None if found is None else found.body
+        if call.again or not self._max_age or not _is_kept(call):
+            return None
+        made, body = self._file.find(request_name(call, self._listed)) or (0.0, b"")
+        return body if body and made >= self._oldest and had_ended(call, made) else None
 
-    def find(self, call: Call[Any]) -> Stored | None:
-        """Return the response to replay for a call, if there is one."""
-        file = self._file
-        if file.snapshot is None or self._closed.is_set() or not self._max_age:
-            return None
-        if call.again or (_is_page(call) and not self._may_replay_pages):
-            return None
-        try:
-            row = file.find(_request(call, self._listed_ids))
-        except JournalError as error:
-            if not self.sets_aside:
-                raise
-            log.warning("%s: everything is requested", error)
-            file.snapshot = None
-            return None
-        if row is None or not row.body or not self._is_recent(row.fetched) or not is_final(call, row.fetched):
-            return None
-        return row
+    def order(self, names: Iterable[int | str]) -> list[int | str]:
+        """Return ids of links, or slashtags, in the order in which the job has asked about them first.
+
+        So a run that is repeated makes the same batches: a link that was added since comes last, and one that
+        was removed moves those after it.
+        """
+        names, places = list(names), self._file.places
+        new = [name for name in dict.fromkeys(names) if name not in places]
+        added = list(enumerate(new, len(places)))
+        places.update((name, place) for place, name in added)
+        self._put(ADD_LINK, added)
+        return sorted(names, key=places.__getitem__)
 
     def stop_replaying_pages(self) -> None:
-        """Have pages requested from now on: statistics are asked about what they list.
+        pass
 
-        An older page would say which slashtags the links had then.
-        """
-        self._may_replay_pages = False
+    def made_batches(self, *, by_activity: bool) -> Any:
+        return _InOrder(self)
 
-    def replayed(self, call: Call[Any], data: object) -> None:
-        """Note what was replayed, so that `confirm_pages` can compare it."""
-        self._note_links(data)
+    def keep(self, call: Call[Any], data: object, body: bytes, made: float | None) -> None:
+        """Queue an answer for writing that was `made` then (see `answered_at`), if it may be replayed."""
         if isinstance(data, Page):
-            self._unconfirmed.append((call, _listed(data)))  # pyright: ignore[reportUnknownArgumentType]
-
-    def _note_links(self, data: object) -> None:
-        """Note which links a page lists."""
-        if not isinstance(data, Page):
+            page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
+            for link in page.items:
+                if isinstance(link, ShortUrl) and link.slashtag:
+                    self._listed.setdefault(link.slashtag, set()).add(link.id)
+        if not _is_kept(call):
             return
-        page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
-        for link in page.items:
-            if isinstance(link, ShortUrl) and link.slashtag:
-                self._listed_ids[link.slashtag] = _together(
-                    self._listed_ids.get(link.slashtag, ()), (link.id,)
-                )
-
-    async def confirm_pages(self, send: Callable[[Call[Any]], Awaitable[Page[Any]]]) -> None:
-        """Request the pages anew that were replayed, before statistics are asked about their links.
-
-        Raises JournalError if links or tags have changed since; the next run lists them anew.
-        """
-        if not self._unconfirmed:
-            return
-        async with self._confirming:
-            while self._unconfirmed:
-                call, before = self._unconfirmed[0]
-                if _listed(await send(replace(call, again=True))) != before:
-                    self.forget(call for call, _ in self._unconfirmed)
-                    raise JournalError(
-                        f"links or tags have changed since the journal {self.path} read their list: run the "
-                        "job again, which lists them anew"
-                    )
-                del self._unconfirmed[0]
-
-    def _now(self) -> float:
-        """Return the time of opening, by the earlier of this machine's clock and the service's.
-
-        One that is behind the newest answer was set back, and does not count.
-        """
-        readings = [self._began, self._began + (self._ahead or 0.0)]
-        newest = self._file.last_fetched or 0.0
-        return min((each for each in readings if each >= newest), default=max(readings))
-
-    def _is_recent(self, fetched: float) -> bool:
-        return fetched >= self._now() - self._max_age
-
-    def made_batches(self, *, by_activity: bool) -> MadeBatches | None:
-        """Return the batches of this job, of links that are sorted by activity, or the others."""
-        if self._file.main is None or self._closed.is_set():
-            return None
-        return self._made[_BY_ACTIVITY if by_activity else _OTHERS]
-
-    def _keep_batch(self, kind: bytes, batch: MadeBatch) -> None:
-        self._queue(kind, None, msgspec.json.encode(batch))
-
-    def keep(
-        self,
-        call: Call[Any],
-        data: object,
-        body: bytes,
-        made: float | None = None,
-        served: float | None = None,
-    ) -> None:
-        """Queue a complete response for writing.
-
-        `made` is when the service made it (see `answered_at`), `served` is that by the service's clock alone.
-        Without them it cannot be known whether a period had ended.
-        """
-        self._note_links(data)
-        now = time.time()
         if made is None:
-            if call.period_end is not None:
-                if self._has_clock:
-                    log.warning("answers bear no valid Date: the journal cannot keep statistics")
-                self._has_clock = False
-                return
-            made = now
-        if served is not None:
-            # Answers of caches are older.
-            self._ahead = served - now if self._ahead is None else max(self._ahead, served - now)
-        if not self._closed.is_set() and is_final(call, made, data):
-            self.check()
-            self._queue(_request(call, self._listed_ids), made, body)
+            if self._tells_no_date:
+                log.warning("answers bear no valid Date: the journal cannot keep statistics")
+            self._tells_no_date = False
+        elif had_ended(call, made):
+            self._put(ADD_ANSWER, [answer_row(request_name(call, self._listed), made, bytes(body))])
 
-    def forget(self, calls: Iterable[Call[Any]]) -> None:
-        """Queue that later runs send these calls again, unless answers are kept from now on."""
-        for call in calls:
-            self._queue(_request(call, self._listed_ids), time.time(), b"")
-
-    def _queue(self, key: bytes, fetched: float | None, body: bytes) -> None:
-        with self._lock:
-            self._pending.append((key, fetched, body))
-            if len(self._pending) == 1 and not self._closed.is_set():
+    def _put(self, statement: str, rows: list[Any]) -> None:
+        if not self._closed.is_set() and rows:
+            self._queue.put((statement, rows))
+            if self._queue.qsize() == 1:
                 self._thread.submit(self._commit)
-
-    def check(self) -> None:
-        """Raise JournalError if the file could not be written."""
-        if self._failure is not None:
-            self._reported = True
-            raise JournalError(
-                f"the journal {self.path} cannot be written ({self._failure}); stored responses are intact. "
-                "Fix this and run the job again"
-            )
 
     def _commit(self) -> None:
         """Commit what was queued within an interval; runs in the thread."""
         self._closed.wait(COMMIT_SECONDS)
-        with self._lock:
-            rows, self._pending = self._pending, []
-        if self._failure is None:
-            self._failure = self._file.append(rows)
+        rows: list[Rows] = []
+        # Until it is empty: then `_put` has this called again.
+        while not self._queue.empty():
+            rows.append(self._queue.get())
+        if not (rows and self._is_writable):
+            return
+        try:
+            self._file.append(rows)
+        except sqlite3.Error as error:
+            self._is_writable = False
+            log.warning(
+                "the journal %s cannot be written (%s): the job goes on without it; what it has is kept",
+                self._file.path,
+                error,
+            )
 
     async def aclose(self) -> None:
-        """Commit queued responses and close the file; raises JournalError, once, if that fails."""
+        """Commit queued answers and close the file."""
         self._closed.set()
         await in_thread(self._close)
-        if not self._reported:
-            self.check()
 
     def _close(self) -> None:
         self._thread.shutdown()
         self._file.close()
 
 
-def is_final(call: Call[Any], fetched: float, data: object = None) -> bool:
-    """Return whether an answer fetched at this time (epoch seconds) may be replayed in a later run.
+class _InOrder:
+    """The order of a job as `Batcher` takes it."""
 
-    Statistics: if their period had ended; those of a tag only if its links are known, as other links may
-    belong to it later. A page, given as `data` when it is kept: if it was full, since the last page grows; if
-    the listing was read oldest first, since in another order new records shift every page; and if it is the
-    page that was requested. If the service has changed its page size since, the listing notices and requests
-    the page again.
-    """
-    if isinstance(data, Page):
-        page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
-        stays = ("orderby", "date") in call.params and ("page", str(page.page)) in call.params
-        if not (stays and 0 < page.page_size <= len(page.items)):
-            return False
-    if call.tag is not None and not call.link_ids:
-        return False
-    has_ended = call.period_end is None or fetched > call.period_end + SETTLING_SECONDS
-    return call.method == "GET" and call.replayable and has_ended
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
 
+    def arrange(self, links: Iterable[Link]) -> tuple[list[Link], list[Link]]:
+        by_name: dict[Any, Link] = {
+            (min(ids) if ids else slashtag): (slashtag, ids) for slashtag, ids in links
+        }
+        return [], [by_name[name] for name in self._journal.order(by_name)]
 
-def _is_page(call: Call[Any]) -> bool:
-    return "page" in dict(call.params)
+    def begins(self, links: object, at: int) -> None:
+        pass
+
+    def add(self, batch: object) -> None:
+        pass
 
 
-def _listed(page: Page[Any]) -> int:
-    """Return a hash of the records of a page, as far as statistics depend on them."""
-    names = ("id", "slashtag", "tag_id", "name")
-    return hash(tuple(tuple(getattr(item, name, None) for name in names) for item in page.items))
+def request_name(call: Call[Any], listed: Mapping[str, set[int]]) -> bytes:
+    """Return a short hash of a request and the ids of its links; the text may have thousands of bytes."""
+    ids: list[Iterable[int]] = list(call.link_ids or ((),) * len(call.keys))
+    for n, key in enumerate(call.keys):
+        if key in listed:
+            ids[n] = sorted({*ids[n], *listed[key]})
+    return hashlib.blake2b(msgspec.json.encode((call.path, call.params, ids)), digest_size=16).digest()
 
 
-def _request(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
-    """Return a short hash that identifies a request, whose slashtags may take thousands of bytes.
-
-    Slashtags and tags are told by the ids of their links too: those of the call, and of a slashtag those that
-    were `listed` as well. Requests of statistics sort after those of pages.
-    """
-    link_ids = call.link_ids
-    if listed and (keys := call.keys):
-        given = link_ids or ((),) * len(keys)
-        link_ids = tuple(_together(ids, listed.get(key, ())) for key, ids in zip(keys, given, strict=True))
-    text = msgspec.json.encode((call.path, call.params, link_ids))
-    return (_PAGES if _is_page(call) else _STATISTICS) + hashlib.blake2b(text, digest_size=16).digest()
+def _is_kept(call: Call[Any]) -> bool:
+    """Return whether a journal has answers to a call: statistics, of tags only if their links are known."""
+    return call.replayable and (call.tag is None or bool(call.link_ids))
 
 
-def _together(ids: LinkIds, others: LinkIds) -> LinkIds:
-    return ids if ids == others else tuple(sorted({*ids, *others}))
+def had_ended(call: Call[Any], made: float) -> bool:
+    """Return whether the period of a call was over for good when an answer was made (epoch seconds)."""
+    return call.period_end is None or made > call.period_end + SETTLING_SECONDS

@@ -14,11 +14,11 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from .._core.batches import FEW_KEYS, Selector, without
+from .._core.limits import SETTLING_SECONDS
 from .._core.look_alikes import look_alikes
 from .._core.month_filter import MonthFilter
 from .._core.plan import Plan
 from .._core.queries import AllTime, DateRange
-from .._core.response import SETTLING_SECONDS
 from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search
 from .._core.statistics_answers import RangeAnswer

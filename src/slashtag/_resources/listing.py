@@ -17,9 +17,6 @@ from .._fanout import AsyncReadable, Stream, Tasks
 from .._records import Page
 from .._sending.sender import Sender
 
-if TYPE_CHECKING:
-    from .._journal.journal import Journal
-
 T = TypeVar("T", bound=HasId)
 
 
@@ -41,8 +38,7 @@ class Resource(Generic[T]):
         InvalidRequestError and errors of requests. See docs/service.md, List short URLs; List tags.
         """
         call = self._call(Paging(orderby, pagesize), check_int("page", page, 1), pagesize)
-        # Not from a journal, whose pages are those of an earlier time.
-        return await self._sender.send(replace(call, replayable=False))
+        return await self._sender.send(call)
 
     def list(
         self,
@@ -70,8 +66,8 @@ class Resource(Generic[T]):
         pages, 404s and pages with a wrong number are requested twice. The listing can end early if the
         service filters records after paging, or caps pages at another length.
 
-        `progress` is called with (records so far, None). `anew` reads the present state, past the journal and
-        caches, over a new connection a page. Raises InvalidRequestError at once; iterating raises
+        `progress` is called with (records so far, None). `anew` reads past caches, over a new connection
+        a page. Raises InvalidRequestError at once; iterating raises
         PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
         List tags.
         """
@@ -89,7 +85,6 @@ class Resource(Generic[T]):
             path=self._path,
             params=tuple(params),
             returns=self._page_type,
-            replayable=True,
         )
 
 
@@ -110,22 +105,14 @@ class PageStream(Stream[Page[T]]):
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
         self._given = 0
-        #: Whether pages of a journal need no check by `_is_continued`, as it was made, or none are replayed.
-        self._journal_checked = listing._again
 
     async def _next(self) -> Page[T]:
-        cursor, requests, journal = self._cursor, self._requests, self._sender.journal
+        cursor, requests = self._cursor, self._requests
         while not cursor.done:
             while (number := cursor.next_to_request()) is not None:
                 call = self._call(number)
                 if cursor.asks_again:
                     call = replace(call, again=True)
-                # At the first page that the journal has: may its pages be replayed, or are they out of date?
-                if not self._journal_checked and journal is not None and journal.find(call) is not None:
-                    self._journal_checked = True
-                    if not await self._is_continued(journal, number):
-                        self._again = True  # from here on
-                        call = self._call(number)
                 requests[number] = self._tasks.spawn(self._sender.send(call))
             task = requests[cursor.number]
             if not task.done():
@@ -150,32 +137,6 @@ class PageStream(Stream[Page[T]]):
     def _call(self, number: int) -> Call[Page[T]]:
         call = self._resource._call(self._paging, number, self._cursor.requested_size)
         return replace(call, again=self._again, made_after=self._made_after)
-
-    async def _is_continued(self, journal: Journal, first: int) -> bool:
-        """Return whether the pages of a journal from the `first` on go with those that the service has now.
-
-        The last of them is requested again. If a record before its end was deleted, it is another page now,
-        and the journal forgets all of them: those that a run does not come to replace would be out of date.
-        """
-        send = self._sender.send
-        kept: list[Call[Page[T]]] = []
-        number = last = first
-        # Pages were requested ahead, so some before the last may be missing.
-        while number <= last + self._paging.prefetch:
-            call = self._call(number)
-            if journal.find(call) is not None:
-                kept.append(call)
-                last = number
-            number += 1
-        try:
-            before, now = await send(kept[-1]), await send(replace(kept[-1], again=True, replayable=False))
-        except (BadRequestError, NotFoundError):
-            pass
-        else:
-            if [item.id for item in before.items] == [item.id for item in now.items]:
-                return True
-        journal.forget(kept)
-        return False
 
 
 class ItemStream(AsyncReadable, AsyncIterator[T]):

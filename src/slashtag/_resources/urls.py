@@ -181,9 +181,6 @@ class Urls(Resource[ShortUrl]):
         if not any(wanted.found):
             return wanted.found
         journal = self._sender.journal
-        if journal is not None:
-            # Pages of an earlier run would say which slashtags the links had then.
-            journal.stop_replaying_pages()
         async with self.list(progress=progress) as links:
             async for link in links:
                 if seen is not None and link.slashtag:

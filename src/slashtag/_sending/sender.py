@@ -96,16 +96,11 @@ class Sender:
         """
         self.transport.bind()
         self.metrics.requests += 1
-        if self.journal is not None:
-            if call.keys or call.tag is not None:
-                await self.journal.confirm_pages(self.send)
-            if (body := await self.journal.replay(call)) is not None:
-                self.metrics.replayed += 1
-                # Let other tasks run, because a replay does not wait for anything.
-                await asyncio.sleep(0)
-                data = parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
-                self.journal.replayed(call, data)
-                return data
+        if self.journal is not None and (body := await self.journal.replay(call)) is not None:
+            self.metrics.replayed += 1
+            # Let other tasks run, because a replay does not wait for anything.
+            await asyncio.sleep(0)
+            return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
         self.health.check(call, self.retry.max_elapsed)
         state = CallState(self.admission.place(self.flow), on_send=on_send)
         try:
@@ -184,7 +179,7 @@ class Sender:
         # After these: the service has answered, though not as it is now.
         check_age(call, headers, now, self.transport.scrubber)
         if self.journal is not None:
-            self.journal.keep(call, data, body, made, served)
+            self.journal.keep(call, data, body, made)
         if log.isEnabledFor(logging.DEBUG):
             fields = _fields(call, status=status, bytes=len(body), duration=seconds)
             text = "%s %s%s: %d, %d bytes, %.3f s"

@@ -109,7 +109,6 @@ class Run:
             **options,
         )
         session._with_learned_rate()
-        session._set_aside_journal()
         self.follow(lambda: session.metrics)
         return session
 

@@ -229,7 +229,6 @@ class LoadSession:
         if not self._users:
             with ExitStack() as stack:
                 session = AsyncSession(**self._options, journal=journal_of(dlt.current.pipeline()))
-                session._set_aside_journal()
                 self._state, self._pipeline = dlt.current.source_state(), dlt.current.pipeline()
                 self._new_key = bind(self._state, session)
                 self.monitor.metrics = session.metrics
