@@ -317,7 +317,7 @@ def test_every_method_that_is_marked_for_satellites_is_used() -> None:
         for node in file.nodes
         if isinstance(node, ast.Attribute)
     }
-    assert len(marked_methods()) > 5
+    assert len(marked_methods()) > 1
     assert marked_methods() - used == set()
 
 

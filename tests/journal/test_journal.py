@@ -174,12 +174,13 @@ def test_links_keep_the_order_in_which_a_job_asked_about_them_first(
         kept = journal(path)
         await kept.start()
         found = kept.order(asked)
+        kept.keep(call(), None, b"body", NOW.timestamp())
         await kept.aclose()
         return found
 
     expected: dict[Any, None] = {}
     for asked in [*runs, last]:
-        expected |= dict.fromkeys(asked)
+        expected = {**expected, **dict.fromkeys(asked)}
         found = asyncio.run(run(asked))
         assert found == [name for name in expected if name in asked]
     left = [name for name in last if name not in removed]
@@ -332,8 +333,9 @@ def threads() -> list[str]:
 
 
 async def test_a_session_without_a_with_block_opens_it_at_first_use(box: Sandbox, path: Path) -> None:
-    await client(box, journal=path).aclose()
-    assert not path.exists()
+    async with client(box, journal=path):
+        pass
+    assert list(path.parent.iterdir()) == []
     for _ in range(2):
         job = client(box, journal=path)
         await job.stats.collect(Day("2023-05-05"), keys=["spring"])

@@ -157,9 +157,16 @@ class JournalFile:
                 file.executemany(statement, rows)
 
     def close(self) -> None:
-        """Close the file; safe to repeat."""
-        for file in filter(None, (self._before, self.main)):
-            file.close()
+        """Close the file, and remove it if it has no answers; safe to repeat."""
+        if self._before is not None:
+            self._before.close()
+        if self.main is not None:
+            has_answers = True
+            with suppress(sqlite3.Error):
+                has_answers = _one(self.main, "SELECT EXISTS (SELECT 1 FROM answer)")
+            self.main.close()
+            if not has_answers:
+                remove_journal(self.path)
         self._before = self.main = None
 
 

@@ -243,7 +243,7 @@ async def _select(
         if tags is None:
             by_tag = await ByTag.read(session)
             return _Selection(tags=by_tag.links_of, by_tag=by_tag)
-        return _Selection(tags=await links_of_tags(session, tags) if session._journal is not None else tags)
+        return _Selection(tags=await links_of_tags(session, tags))
     if keys is None:
         links = await Links.read(session, tags=tags)
         # Uncountable ones too: collect_each reports them.
