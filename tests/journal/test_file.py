@@ -112,6 +112,13 @@ sys.stdin.read()
 """
 
 
+async def found_in_use(path: Path) -> None:
+    other = journal(path)
+    with pytest.raises(ConfigurationError, match="in use by another session"):
+        await other.start()
+    await other.aclose()
+
+
 def hold(path: Path) -> list[str]:
     return [sys.executable, "-c", HOLD, str(path), BASE, KEY]
 
@@ -120,8 +127,7 @@ def test_a_journal_in_use_by_another_process_is_refused(path: Path) -> None:
     with subprocess.Popen(hold(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"open\n"
-        with pytest.raises(ConfigurationError, match="in use by another session"):
-            asyncio.run(journal(path).start())
+        asyncio.run(found_in_use(path))
         holder.kill()
     asyncio.run(fill(path))
 
@@ -132,8 +138,7 @@ async def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Pat
     link = path.with_name("link")
     link.symlink_to(path)
     for name in (path, link):
-        with pytest.raises(ConfigurationError, match="in use by another session"):
-            await journal(name).start()
+        await found_in_use(name)
     # Nor did looking at it give up the lock.
     other = await asyncio.to_thread(subprocess.run, hold(path), input=b"", capture_output=True)
     assert b"in use by another session" in other.stderr
