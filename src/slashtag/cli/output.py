@@ -28,7 +28,6 @@ from .._internal import many, object_url
 from ..export import LINK_COLUMNS
 from ..tables import (
     FORMATS,
-    CsvStyle,
     Row,
     Table,
     TextFormat,
@@ -74,8 +73,7 @@ class OutputOptions:
     form: Literal["table", TextFormat] | None = _option(
         None,
         "--format",
-        help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere; csv with --excel "
-        "or --decimal.",
+        help="Form of what goes to stdout. Default: table on a terminal, jsonl elsewhere.",
     )
     file: Path | None = _option(
         None,
@@ -84,25 +82,15 @@ class OutputOptions:
         metavar="FILE",
         help=f"Write to a file, or an object (s3://, gs://, az://), its name in {', '.join(FORMATS)}.",
     )
-    decimal: Literal["point", "comma"] | None = _option(
-        None, help="In CSV: fractions as 7.5, or as 7,5 with semicolons between cells. Default: point."
-    )
-    excel: bool = _option(
-        False,
-        "--excel",
-        help="CSV that Excel opens: a byte order mark, an apostrophe before formulas; with --decimal comma "
-        "unless point is given.",
-    )
 
     def __post_init__(self) -> None:
         """Report whatever is wrong with the file, or with stdout, before anything is sent."""
-        is_csv = self.excel or self.decimal is not None
         if self.file is None:
             try:
                 os.write(1, b"")
             except OSError as error:
                 raise OSError(error.errno, error.strerror, "stdout") from None
-            self.form = self.form or ("csv" if is_csv else "table" if sys.stdout.isatty() else "jsonl")
+            self.form = self.form or ("table" if sys.stdout.isatty() else "jsonl")
             _warn_of_form(self.form)
         elif self.form is not None and self.file.suffix.lower() != f".{self.form}":
             raise InvalidRequestError(
@@ -110,16 +98,8 @@ class OutputOptions:
             )
         else:
             check_table_path(self.file)
-        form = self.form if self.file is None else self.file.suffix.lower()[1:]
-        if form != "csv" and is_csv:
-            advice = "leave out --format" if self.file is None else "name the file .csv, or .xlsx"
-            if form == "xlsx":
-                advice = "leave them out: a workbook shows numbers as each Excel has them"
-            raise InvalidRequestError(f"--decimal and --excel are for CSV, not for {form}; {advice}")
         #: What `print` wrote to the file, for a summary; empty for stdout.
         self.written = ""
-        decimal = self.decimal or ("comma" if self.excel else "point")
-        self.csv = CsvStyle(decimal, self.excel)
 
     @contextmanager
     def writer(
@@ -133,14 +113,14 @@ class OutputOptions:
         `before` is called before rows come to stdout, if a terminal may show them: it ends progress there.
         """
         if self.file is not None:
-            with open_table(self.file, table, self.csv) as file:
+            with open_table(self.file, table) as file:
                 yield file
             return
         rows: list[Row] = []
         writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
         if self.form != "table":
             # Opened with the first rows: a header too is written only then.
-            opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table, self.csv))
+            opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table))
 
             def write(rows: Iterable[Row]) -> None:
                 opened().write(rows)

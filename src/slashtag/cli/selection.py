@@ -394,8 +394,7 @@ def _keys_of(table: LoadedTable) -> list[GivenKey]:
     for line, row in table.rows({"slashtag", "id"}):
         key, given_id = row["slashtag"].strip(), row.get("id", "")
         if is_list and key.startswith("#"):
-            told = "comments stand before the first slashtag only"
-            raise InvalidRequestError(f"{table.where}, line {line}: {key!r}: {told}")
+            continue
         if key:
             is_number = given_id.isascii() and given_id.isdecimal() and len(given_id) < 20
             found.append(GivenKey(key, int(given_id) if is_number else None))

@@ -1,26 +1,20 @@
-"""Differences of two tables."""
+"""Differences of two tables, which foot: what changed, was added and is gone adds up to both sums."""
 
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import Literal
+import sqlite3
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
 from .. import InvalidRequestError
 from ._reading import FRACTIONS, TIMES, LoadedTable, load_table
 
-log = logging.getLogger("slashtag")
-
-#: What a table has rows of, by columns that tell.
-_KINDS = (
-    ({"clicks"}, "clicks"),
-    ({"short_url"}, "links"),
-    ({"destination"}, "links"),
-    ({"id", "slashtag"}, "links"),
-    ({"id", "name"}, "tags"),
-)
 #: Columns that name a row where it has no id: what clicks are counted by.
 KEYS = (
     *("slashtag", "tag", "date", "hour", "day", "weekday", "weekday_hour", "week", "month"),
@@ -30,126 +24,196 @@ KEYS = (
 )
 #: Columns of a listing that change by themselves: neither compared nor sent back.
 VOLATILE = ("hits", "updated_at")
-#: Shares of a sum, which change with the clicks of other rows: not compared either.
-_SHARES = ("percent",)
-#: Writers differ in the letter between day and time, in zeros, and in whether a day is a time at midnight.
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d?)(:\d\d:\d\d)(?:(\.\d*?)0*)?")
-#: What to do instead where the files have no day in common.
-_ADVICE = "; to compare spans: `slashtag top` or `slashtag stats`, with --compare SPAN"
-#: Rows by what names them.
-_Rows = dict[tuple[str, ...], dict[str, str]]
+#: What follows from the clicks of other rows or columns, which is not compared either.
+_DERIVED = (*FRACTIONS, "difference")
+#: Both files by what names a row. On disk, as files have millions of rows.
+_TABLES = """
+    PRAGMA journal_mode=OFF;
+    PRAGMA cache_size=-50000;
+    CREATE TABLE old (key BLOB UNIQUE, cells BLOB);
+    CREATE TABLE new (key BLOB UNIQUE, cells BLOB);
+    CREATE VIEW difference AS
+        SELECT 'gone' AS change, key, old.cells AS old, NULL AS new, old.rowid AS place
+        FROM old LEFT JOIN new USING (key) WHERE new.cells IS NULL
+        UNION ALL
+        SELECT iif(old.cells IS NULL, 'added', 'changed'), key, old.cells, new.cells, new.rowid
+        FROM new LEFT JOIN old USING (key) WHERE old.cells IS NOT new.cells;
+    BEGIN;
+"""
+
+log = logging.getLogger("slashtag")
 
 
 class RowDifference(msgspec.Struct, frozen=True):
-    """Row that only one file has (`column` is ""), or a column in which a row differs.
+    """Row that only one file has, or a column in which a row differs.
 
     `key` is its id, `name` the slashtag of a link or the name of a tag; a row without an id has a `key` only.
+    Of a row that is added or gone there is one for each column of clicks, or a single one without a column.
+    At the end, "sum" has all clicks of both files. Clicks are numbers.
     """
 
-    change: Literal["added", "gone", "changed"]
+    change: Literal["added", "gone", "changed", "sum"]
     key: str
     name: str
     column: str = ""
-    old: str = ""
-    new: str = ""
+    old: str | int | None = None
+    new: str | int | None = None
+
+    @property
+    def difference(self) -> int | None:
+        """By how much clicks changed; None for what are no clicks."""
+        old, new = self.old, self.new
+        if isinstance(old, str) or isinstance(new, str) or (old is None and new is None):
+            return None
+        return (new or 0) - (old or 0)
 
 
-def compare_files(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Iterator[RowDifference]:
-    """Yield the differences of two listings or two exports, in the order of their rows.
+class _Read(msgspec.Struct):
+    """What is known of a file once it was read; `days` are the first and the last one of its rows."""
+
+    rows: int = 0
+    clicks: Counter[str] = msgspec.field(default_factory=Counter)
+    days: tuple[str, ...] = ()
+
+
+class Comparison:
+    """The differences of two files, in the order of their rows, and then the sums.
+
+    `count` has how many rows were added, gone and changed, `rows` how many the old and the new file have, and
+    `clicks` their sums, by column.
+    """
+
+    def __init__(self, file: sqlite3.Connection, old: LoadedTable, new: LoadedTable) -> None:
+        _check_alike(old, new)
+        # Formats of lines have no columns without rows.
+        columns = old.columns or new.columns
+        common = [name for name in columns if name in (new.columns or columns)]
+        self._keys = _keys_of(common)
+        if columns and not self._keys:
+            raise InvalidRequestError(f"{old.where} has no column that names a row: {', '.join(columns)}")
+        left_out = (*self._keys, *VOLATILE, *_DERIVED)
+        self._columns = [name for name in common if name not in left_out]
+        self._counts = [name for name in self._columns if name.startswith("clicks")]
+        self._file = file
+        file.executescript(_TABLES)
+        before = self._read(old, "INSERT INTO old VALUES (?, ?)")
+        after = self._read(new, "INSERT INTO new VALUES (?, ?)")
+        if before.days and after.days and before.days != after.days and not (old.about and new.about):
+            _refuse("days", old, " to ".join(before.days), new, " to ".join(after.days))
+        counted = file.execute("SELECT change, count(*) FROM difference GROUP BY change")
+        self.count: Counter[str] = Counter(dict(counted))
+        self.rows = before.rows, after.rows
+        self.clicks = {name: (before.clicks[name], after.clicks[name]) for name in self._counts}
+
+    def _read(self, table: LoadedTable, insert: str) -> _Read:
+        read, key = _Read(), list[str]()
+        times = [n for n, name in enumerate(self._keys) if name in TIMES]
+
+        def rows() -> Iterator[tuple[bytes, bytes]]:
+            for line, row in table.iter_rows({*self._keys, *self._columns}):
+                where = f"{table.where}, line {line}"
+                for name in TIMES & row.keys():
+                    row[name] = _moment(row[name], f"{where}, column {name}")
+                key[:] = (row[name] for name in self._keys)
+                cells: dict[str, str | int | None] = {name: row[name] for name in self._columns}
+                for name in self._counts:
+                    cells[name] = clicks = _clicks(row[name], f"{where}, column {name}")
+                    read.clicks[name] += clicks or 0
+                read.rows += 1
+                if times:
+                    days = (*read.days, key[times[0]], key[times[-1]])
+                    read.days = min(days), max(days)
+                yield msgspec.json.encode(key), msgspec.json.encode([*cells.values()])
+
+        try:
+            self._file.executemany(insert, rows())
+        except sqlite3.IntegrityError:
+            raise InvalidRequestError(f"{table.where}: several rows of {', '.join(key)}") from None
+        return read
+
+    def __iter__(self) -> Iterator[RowDifference]:
+        found = self._file.execute("SELECT * FROM difference ORDER BY change <> 'gone', place")
+        for change, key, *both, _ in found:
+            old, new = (self._cells(each) for each in both)
+            columns = self._counts or [""]
+            if change == "changed":
+                columns = [name for name in self._columns if old[name] != new[name]]
+            shown = (new or old) if self._keys == ("id",) else {}
+            name = shown.get("slashtag") or shown.get("name") or ""
+            for column in columns:
+                named = ", ".join(msgspec.json.decode(key))
+                yield RowDifference(change, named, name, column, old.get(column), new.get(column))
+        for column, (before, after) in self.clicks.items():
+            yield RowDifference("sum", "", "", column, before, after)
+
+    def _cells(self, cells: bytes | None) -> dict[str, Any]:
+        return {} if cells is None else dict(zip(self._columns, msgspec.json.decode(cells), strict=True))
+
+
+@contextmanager
+def compare_files(
+    old: str | os.PathLike[str], new: str | os.PathLike[str]
+) -> Generator[Comparison, None, None]:
+    """Compare two listings or two exports in a `with` block.
 
     Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are all
-    columns that both files have but hits, updated_at and percent; others may hold anything. Both files are
-    held in memory. Logs the days of both if they begin or end on different ones. Raises InvalidRequestError
-    for files that cannot be read or compared, such as a listing of links and one of tags.
+    columns that both files have but hits, updated_at and shares; others may hold anything. Logs what a file
+    says that it lacks. Raises InvalidRequestError for files that cannot be read or compared: of links and of
+    tags, or of clicks of other days or of another zone, as they say of themselves, or else their rows.
     """
-    before, after = load_table(old), load_table(new)
-    told = "; ".join(map(_told, (before, after)))
-    if _differ(before.columns, after.columns):
-        raise InvalidRequestError(f"the files are of different kinds: {told}")
-    # Formats of lines without rows have no columns.
-    names = [name for name in before.columns or after.columns if name in (after.columns or before.columns)]
-    keys = ("id",) if "id" in names else tuple(name for name in KEYS if name in names)
-    if "slashtag" in keys:
-        # The tag of a link, which may have got another one.
-        keys = tuple(name for name in keys if name != "tag")
-    if not keys and (before.columns or after.columns):
-        raise InvalidRequestError(
-            f"the files have no column in common that names a row ({', '.join(('id', *KEYS))}): {told}"
-        )
-    compared = [name for name in names if name not in (*keys, *VOLATILE, *_SHARES)]
-    shown = [name for name in ("slashtag", "name") if keys == ("id",)]
-    used = {*keys, *compared, *shown}
-    several = f"; {told}" * (before.columns != after.columns)
-    earlier, later = (_by_key(each, keys, used, several) for each in (before, after))
-    _log_days(keys, {before.where: earlier, after.where: later})
-    gone = {key: row for key, row in earlier.items() if key not in later}
-    for key, row in (gone | later).items():
-        name = next(filter(None, (row.get(name) for name in shown)), "")
-        if key in gone or key not in earlier:
-            yield RowDifference("gone" if key in gone else "added", ", ".join(key), name)
-            continue
-        for column in compared:
-            if (was := earlier[key][column]) != row[column]:
-                yield RowDifference("changed", ", ".join(key), name, column, was, row[column])
+    with closing(sqlite3.connect("", isolation_level=None)) as file:
+        yield Comparison(file, load_table(old), load_table(new))
+
+
+def _keys_of(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that name a row."""
+    if "id" in columns and "clicks" not in columns:
+        return ("id",)
+    # The tag of a link is none of them, as it may have got another one.
+    return tuple(name for name in KEYS if name in columns and not (name == "tag" and "slashtag" in columns))
 
 
 def _kind_of(columns: Sequence[str]) -> str:
-    return next((kind for names, kind in _KINDS if names.issubset(columns)), "")
+    """Return what a table has rows of, in words."""
+    if "clicks" in columns:
+        return f"clicks by {', '.join(_keys_of(columns))}"
+    return "tags" if "name" in columns and "destination" not in columns else "links"
 
 
-def _told(table: LoadedTable) -> str:
-    """Return in words what a table has."""
-    kind = _kind_of(table.columns)
-    return f"{table.where} has {kind}{': ' * bool(kind)}{', '.join(table.columns) or 'no columns'}"
+def _check_alike(old: LoadedTable, new: LoadedTable) -> None:
+    """Raise InvalidRequestError for rows of another kind, or that are about other clicks."""
+    kinds = [_kind_of(table.columns) for table in (old, new)]
+    if old.columns and new.columns and kinds[0] != kinds[1]:
+        _refuse("kind", old, kinds[0], new, kinds[1])
+    for table in (old, new):
+        if table.about is not None and not table.about.complete:
+            log.warning("%s says of itself that it is not complete", table.where)
+    if old.about is not None and new.about is not None:
+        for name in ("timezone", "span", "compared_with"):
+            before, after = getattr(old.about, name), getattr(new.about, name)
+            if before != after:
+                _refuse(name.replace("_", " "), old, before, new, after)
 
 
-def _differ(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Return whether tables are of different kinds, such as clicks by slashtag and by tag."""
-    kinds = {_kind_of(old), _kind_of(new)}
-    if kinds != {"clicks"}:
-        return len(kinds) > 1 and "" not in kinds
-    keys, others = {*KEYS}.intersection(old), {*KEYS}.intersection(new)
-    return not (keys <= others or keys >= others)
+def _refuse(what: str, old: LoadedTable, before: str, new: LoadedTable, after: str) -> NoReturn:
+    raise InvalidRequestError(
+        f"the files differ in their {what}: {old.where} has {before or 'none'}, {new.where} {after or 'none'}"
+    )
 
 
-def _log_days(keys: Sequence[str], files: dict[str, _Rows]) -> None:
-    """Log the days of files that begin or end on different ones: rows of other days are no change."""
-    spans = [_days_of(keys, rows) for rows in files.values()]
-    found = [span for span in spans if span is not None]
-    if len(found) == len(spans) and len({*found}) > 1:
-        told = "; ".join(
-            f"{where} has {first} to {last}" for where, (first, last) in zip(files, found, strict=True)
-        )
-        advice = "" if max(first for first, _ in found) <= min(last for _, last in found) else _ADVICE
-        log.warning("rows of days that only one file has count as added or gone: %s%s", told, advice)
+def _moment(text: str, where: str) -> str:
+    """Return a day or time in one form: writers differ in the letter between them, zeros and midnights."""
+    # Of days with slashes it cannot be told which number is the month.
+    for parse in (datetime.fromisoformat, lambda day: datetime.strptime(day, "%d.%m.%Y")):
+        with suppress(ValueError):
+            return parse(text).isoformat().removesuffix("T00:00:00")
+    if text and not re.fullmatch(r"\d{4}-\d\d", text):  # a month
+        raise InvalidRequestError(f"{where}: {text!r} is no day such as 2026-10-01 or 01.10.2026")
+    return text
 
 
-def _days_of(keys: Sequence[str], rows: _Rows) -> tuple[str, str] | None:
-    """Return the first and the last day, or month, of rows; None if they have none.
-
-    In a table of several dimensions they are the labels of one.
-    """
-    times = [n for n, name in enumerate(keys) if name in TIMES]
-    if times:
-        return (min(key[times[0]] for key in rows), max(key[times[-1]] for key in rows)) if rows else None
-    if "dimension" not in keys:
-        return None
-    dimension, label = keys.index("dimension"), keys.index("label")
-    labels = [key[label] for key in rows if key[dimension] in TIMES]
-    return (min(labels), max(labels)) if labels else None
-
-
-def _by_key(table: LoadedTable, keys: Sequence[str], used: set[str], told: str) -> _Rows:
-    found: _Rows = {}
-    for _, row in table.rows(used):
-        for name in TIMES & row.keys():
-            if moment := _MOMENT.fullmatch(row[name]):
-                day, hour, rest, fraction = moment.groups("")
-                row[name] = f"{day}T{hour:0>2}{rest}{fraction.rstrip('.')}".removesuffix("T00:00:00")
-        for name in FRACTIONS & row.keys():
-            row[name] = row[name].removesuffix(".0")
-        key = tuple(row[name] for name in keys)
-        if key in found:
-            raise InvalidRequestError(f"{table.where}: several rows of {', '.join(key)}{told}")
-        found[key] = row
-    return found
+def _clicks(text: str, where: str) -> int | None:
+    """Return a number of clicks, None where there is none."""
+    if text and not text.isdecimal():
+        raise InvalidRequestError(f"{where}: {text!r} is no number of clicks")
+    return int(text) if text else None

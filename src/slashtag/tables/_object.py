@@ -1,14 +1,46 @@
-"""Objects in buckets, which appear whole or not at all."""
+"""Files that appear whole or not at all, on this machine or in a bucket."""
 
+import os
+import shutil
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any
+from tempfile import mkdtemp
 
 from .. import ExportError
-from .._internal import writing_to
+from .._internal import AtomicFile, object_url
+
+
+@contextmanager
+def open_file(path: str | os.PathLike[str]) -> Generator[AtomicFile, None, None]:
+    """Open a file in a `with` block, or a file that becomes an object in a bucket at its end.
+
+    The credentials are those of the environment, as s3fs, gcsfs and adlfs find them. Raises ExportError at
+    once where the package is missing or there is no such bucket. If the object cannot be written in the end,
+    the file stays on this machine, and the error names it.
+    """
+    url = object_url(path)
+    if url is None:
+        with AtomicFile(path) as file:
+            yield file
+        return
+    with _reaching(url):
+        system, target = import_module("fsspec").core.url_to_fs(url)
+        bucket = target.partition("/")[0]
+        if not system.exists(bucket):
+            raise FileNotFoundError(f"check the bucket {bucket}, the credentials and the address")
+    folder = Path(mkdtemp(prefix="slashtag-"))
+    whole = folder / Path(url).name
+    try:
+        with AtomicFile(whole) as file:
+            yield file
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    with _reaching(url, f"; the whole file is kept at {whole}"):
+        system.put_file(whole, target)
+    shutil.rmtree(folder)
 
 
 @contextmanager
@@ -22,50 +54,3 @@ def _reaching(url: str, then: str = "") -> Generator[None, None, None]:
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ExportError(f"{url} cannot be written: {reason}{then}") from None
-
-
-class ObjectFile(AbstractContextManager["ObjectFile"]):
-    """Binary file that is written on this machine and becomes an object in a bucket once complete.
-
-    The credentials are those of the environment, as s3fs, gcsfs and adlfs find them. Raises ExportError at
-    once where the package is missing or there is no such bucket. If the object cannot be written in the end,
-    the file stays on this machine, and the error names it.
-    """
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        with _reaching(url):
-            self._system, self._target = import_module("fsspec").core.url_to_fs(url)
-            bucket = self._target.partition("/")[0]
-            if not self._system.exists(bucket):
-                raise FileNotFoundError(f"check the bucket {bucket}, the credentials and the address")
-        self._file: Any = NamedTemporaryFile(prefix="slashtag-", suffix=Path(url).suffix, delete=False)  # noqa: SIM115
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        (self.commit if error is None else self.discard)()
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was committed or discarded."""
-        return bool(self._file.closed)
-
-    def write(self, data: bytes, /) -> int:
-        """Write bytes; without effect once discarded."""
-        with writing_to(self._file.name):
-            return len(data) if self.closed else self._file.write(data)
-
-    def flush(self) -> None:
-        """Do nothing, as `commit` flushes."""
-
-    def commit(self) -> None:
-        """Write the object; raises ExportError where that fails."""
-        self._file.close()
-        with _reaching(self.url, f"; the whole file is kept at {self._file.name}"):
-            self._system.put_file(self._file.name, self._target)
-        Path(self._file.name).unlink()
-
-    def discard(self) -> None:
-        """Remove what was written; safe to repeat."""
-        if not self.closed:
-            self._file.close()
-            Path(self._file.name).unlink()

@@ -1,95 +1,194 @@
-"""Workbooks read by python-calamine, with what it leaves out."""
+"""Workbooks (.xlsx, .xlsm), read and written by openpyxl row by row."""
 
-import io
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+import re
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
 from importlib import import_module
+from io import BytesIO
+from itertools import chain, repeat
 from typing import Any
 from zipfile import ZipFile
 
-from .. import InvalidRequestError
-from ._flaws import Flaws
-from ._ods_flaws import flaws_of_ods
-from ._writing import ABOUT
-from ._xls_flaws import flaws_of_xls
-from ._xlsx_flaws import flaws_of_xlsx
+import msgspec
+
+from .. import ExportError, InvalidRequestError
+from .._internal import import_extra, writing_to
+from ._table import About, Column, Row, Table, Writer
+
+#: Name of the sheet, beside that of the rows, that says what the file is.
+ABOUT = "about"
+#: What a sheet and a cell hold, and the smallest integer that a workbook may have rounded.
+MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
+#: Before this day the calendars of spreadsheets differ.
+_FIRST_DAY = date(1900, 3, 1)
+_FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "#,##0.0"}
+#: Numbers that name something: no thousands are told apart.
+_IDENTIFIERS = {"id", "tag_id", "redirect_code", "line", "year"}
+_WIDTHS = {"text": 32, "timestamp": 19}
+#: Spreadsheets escape what XML does not allow, and the _ of a text that looks like an escape. Other writers
+#: escape nothing: an escape of another character is a text.
+_TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9a-fA-F]{4}_)")
+_ESCAPED = re.compile("_x(00[01].|005f|fff[ef])_", re.IGNORECASE)
+#: What a sheet has only if it has formulas, or merged cells.
+_MARKS = re.compile(rb"[<:](f|mergeCell)[ />]")
 
 
-def read_workbook(data: bytes) -> tuple[str, Iterator[tuple[int, Sequence[Any]]]]:
-    """Return the name of the one visible sheet with cells, and its rows, each with its number from 1.
+class Wrong(msgspec.Struct, frozen=True):
+    """Cell that holds neither a text nor a whole number; `what` it is, in words."""
 
-    A cell is a str, an int, a float, a bool, a date, a time or a Wrong. Raises InvalidRequestError where
-    cells are on several visible sheets, or so far apart that python-calamine would fill the memory.
+    what: str
+
+
+def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tuple[int, list[Any]]]]:
+    """Return the one visible sheet with cells, what the file says of itself, False, and the rows.
+
+    A row is its number, from 1, and its cells: str, int, float, bool, datetime or Wrong. Raises
+    InvalidRequestError for cells on several visible sheets, or on hidden ones only, and for what is no .xlsx.
     """
-    library: Any = import_module("python_calamine")
-    # Before the library holds every cell of a sheet between its first and its last.
-    flaws = _flaws_of_archive(data) if data.startswith(b"PK") else flaws_of_xls(data)
-    for name, found_there in flaws.items():
-        found_there.check(name)
-    try:
-        book = library.load_workbook(io.BytesIO(data))
-        found = [
-            (each.name, each.visible == library.SheetVisibleEnum.Visible, rows)
-            for each in book.sheets_metadata
-            if each.typ == library.SheetTypeEnum.WorkSheet
-            and each.name != ABOUT
-            and (rows := list(_rows(book.get_sheet_by_name(each.name), flaws.get(each.name, Flaws()))))
-        ]
-    except library.PasswordError:
-        raise InvalidRequestError("is protected by a password") from None
-    except BaseException as error:
-        # The library is in Rust, whose panics are no Exception.
-        if type(error).__name__ != "PanicException":
-            raise
-        raise InvalidRequestError("is not a whole workbook") from None
-    visible = [(name, rows) for name, is_visible, rows in found if is_visible]
-    if len(visible) > 1:
-        names = ", ".join(repr(name) for name, _ in visible)
+    library: Any = import_module("openpyxl")
+    if file.read(2) != b"PK":
+        raise InvalidRequestError("is an .xls or protected by a password; save it as .xlsx without one")
+    with ZipFile(file) as archive:
+        if not {"content.xml", "xl/workbook.bin"}.isdisjoint(archive.namelist()):
+            raise InvalidRequestError("is an .ods or .xlsb; save it as .xlsx, or as .csv")
+        sheets = [name for name in archive.namelist() if "worksheets/" in name]
+        marks = set[bytes]().union(*(_marks_of(archive, name) for name in sheets))
+    if b"mergeCell" in marks:
+        raise InvalidRequestError("has merged cells, of which only the first holds something; unmerge them")
+    with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
+        # The values, and a second time the formulas, which may have none.
+        books = [library.load_workbook(file, read_only=True, data_only=only) for only in (True, False)]
+    is_calculated = not (books[1].calculation and books[1].calculation.fullCalcOnLoad)
+    about, found = None, dict[str, Any]()
+    for values, formulas in zip(*(book.worksheets for book in books), strict=True):
+        rows = _rows(values, formulas if b"f" in marks else None, is_calculated)
+        if values.title == ABOUT:
+            held = list(rows)
+            about = About.of({str(cells[0]): str(cells[-1]) for _, cells in held})
+            rows = iter([] if about else held)
+        if (first := next(rows, None)) is not None:
+            found[values.title] = values.sheet_state == "visible" and chain([first], rows)
+    visible = {title: rows for title, rows in found.items() if rows}
+    if found and len(visible) != 1:
+        told = ", ".join(map(repr, visible)) or "none that is visible"
         raise InvalidRequestError(
-            f"has several sheets, {names}; save the one that is meant as a file of its own"
+            f"has cells on several sheets or hidden ones ({told}); save the one that is meant"
         )
-    if found and not visible:
-        raise InvalidRequestError(f"has cells on hidden sheets only, such as {found[0][0]!r}")
-    name, rows = visible[0] if visible else ("", [])
-    return name, iter(rows)
+    sheet, rows = next(iter(visible.items()), ("", iter(())))
+    return sheet, about, False, rows
 
 
-def _flaws_of_archive(data: bytes) -> dict[str, Flaws]:
-    """Return what is found in each sheet of an archive of XML, by its name.
-
-    Raises InvalidRequestError for another archive, whose flaws cannot be found.
-    """
-    archive = ZipFile(io.BytesIO(data))
-    names = {name.replace("\\", "/").lower(): name for name in archive.namelist()}
-    if "xl/workbook.bin" in names:
-        raise InvalidRequestError(
-            "is a binary workbook (.xlsb), whose error values are not told from empty cells; save it as .xlsx"
-        )
-    return flaws_of_ods(archive) if "content.xml" in names else flaws_of_xlsx(archive, names)
+def _marks_of(archive: ZipFile, name: str) -> set[bytes]:
+    """Return which of the _MARKS a sheet has."""
+    found, end = set[bytes](), b""
+    with archive.open(name) as part:
+        while data := part.read(2**20):  # a sheet may be larger than the memory
+            found.update(_MARKS.findall(end + data))
+            end = data[-40:]
+    return found
 
 
-def _rows(sheet: Any, flaws: Flaws) -> Iterator[tuple[int, Sequence[Any]]]:
-    rows: dict[int, list[Any]] = {}
+def _rows(values: Any, formulas: Any, is_calculated: bool) -> Iterator[tuple[int, list[Any]]]:
+    """Yield rows with cells, as wide as the first one; `formulas` is None where there are none."""
     width = 0
-    if sheet.start is not None:
-        (top, left), (_, right) = sheet.start, sheet.end
-        width = right + 1
-        before = [""] * left
-        # Without the empty rows and columns before the first cell.
-        values = sheet.to_python(skip_empty_area=True)
-        rows = {n: [*before, *map(_value, cells)] for n, cells in enumerate(values, top)}
-    for row, column, held in flaws.cells():
-        cells = rows.setdefault(row, [""] * width)
-        cells += [""] * (column + 1 - len(cells))
-        cells[column] = held
-    for row in sorted(rows):
-        if any(cell != "" for cell in rows[row]):
-            yield row + 1, rows[row]
+    values.reset_dimensions()  # which other writers get wrong
+    others: Iterable[Any] = repeat(None)
+    if formulas is not None:
+        formulas.reset_dimensions()
+        others = formulas.iter_rows()
+    for n, (row, other) in enumerate(zip(values.iter_rows(), others, strict=False), 1):
+        cells = [_cell(*pair, is_calculated) for pair in zip(row, other or row, strict=True)]
+        if any(cell not in (None, "") for cell in cells):
+            width = width or len(cells)
+            yield n, cells + [""] * (width - len(cells))
 
 
-def _value(value: Any) -> Any:
-    # A workbook counts in days, of which a second is no exact part.
+def _cell(cell: Any, formula: Any, is_calculated: bool) -> Any:
+    value, kind = cell.value, cell.data_type
+    if kind == "e":
+        return Wrong(value or "an error value")
+    if formula.data_type == "f" and value is None and kind != "str":  # the value of a text may be empty
+        return Wrong("a formula without a value")
+    if formula.data_type == "f" and not is_calculated:
+        return Wrong("a formula that was never calculated")
+    if isinstance(value, int) and abs(value) >= EXACT:
+        return float(value)  # as which a spreadsheet holds it
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else value
+
+
+class XlsxWriter(Writer):
+    """Writer of one sheet with typed cells, and a header that stays in view and filters; extra `xlsx`.
+
+    The title of the table is the name of the sheet. A row of its own would be one of the table to whatever
+    reads the file.
+
+    Texts are never formulas or links. What no number or time of a workbook holds exactly is a text: large
+    numbers, days before 1900-03-01, parts of a millisecond. Raises ExportError for more than a sheet or a
+    cell holds.
+    """
+
+    def __init__(self, file: Any, table: Table) -> None:
+        library = import_extra("xlsx", "openpyxl")
+        self._file, self._table, self._rows = file, table, 0
+        self._book: Any = library.Workbook(write_only=True)
+        title = re.sub(r"[\[\]:*?/\\'\x00-\x1f\ufffe\uffff]", " ", table.title)
+        # Half a day would read as another one.
+        self._sheet = self._book.create_sheet(textwrap.shorten(title, 31, placeholder="") or "rows")
+        self._sheet.freeze_panes = "A2"
+        #: One cell for each column, whose value is set for each row.
+        self._cells = [library.cell.WriteOnlyCell(self._sheet) for _ in table.columns]
+        for n, (column, cell) in enumerate(zip(table.columns, self._cells, strict=True), 1):
+            form = "0" if column.name in _IDENTIFIERS else _FORMATS.get(column.kind, "General")
+            cell.number_format = form
+            letter = library.utils.get_column_letter(n)
+            self._sheet.column_dimensions[letter].width = _WIDTHS.get(column.kind, 12)
+        self._append([*table.names])
+
+    def _append(self, cells: list[Any]) -> None:
+        with writing_to("the workbook"):  # the library has a temporary file
+            self._sheet.append(cells)
+        self._rows += 1
+
+    def write(self, rows: Iterable[Row], /) -> None:
+        for row in rows:
+            if self._rows > MOST_ROWS:
+                raise ExportError(f"a sheet holds {MOST_ROWS:,} rows; export to .csv or .parquet")
+            self._append(list(map(_set, self._table.columns, self._cells, row)))
+
+    def close(self) -> None:
+        """Write the workbook, and remove its temporary files."""
+        with writing_to("the workbook"):
+            if self._cells:
+                self._sheet.auto_filter.ref = f"A1:{self._cells[-1].column_letter}{self._rows}"
+            if self.about is not None:
+                sheet = self._book.create_sheet(ABOUT)
+                for name, text in self.about.texts.items():
+                    sheet.append([name, _TO_ESCAPE.sub(" ", text)[:MOST_CHARACTERS]])
+            self._book.save(self._file)
+
+
+def _set(column: Column, cell: Any, value: Any) -> Any:
+    """Set a cell to a value and return it; None for an empty one."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) or _is_inexact(value):
+        text = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", str(value))
+        text.encode()  # refuses half a surrogate pair, for which the library writes no XML
+        if len(text) > MOST_CHARACTERS:
+            raise ExportError(f"{column.name} has more than the {MOST_CHARACTERS:,} characters of a cell")
+        cell.value = text
+        cell.data_type = "s"  # also of what looks like a formula
+    else:
+        cell.value = value
+    return cell
+
+
+def _is_inexact(value: Any) -> bool:
+    """Return whether a workbook has no number, day or time that is the same as a value."""
     if isinstance(value, datetime):
-        value = value + timedelta(microseconds=500)
-        return value.replace(microsecond=value.microsecond // 1000 * 1000)
-    return value
+        return value.date() < _FIRST_DAY or value.microsecond % 1000 > 0
+    if isinstance(value, date):
+        return value < _FIRST_DAY
+    return isinstance(value, int) and abs(value) >= EXACT

@@ -3,7 +3,6 @@
 With a journal beside the file, the same command run again requests only what it lacks or may have changed.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from os.path import realpath
@@ -28,9 +27,9 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ...tables import Column, Row, RowDifference, Table, Writer, compare_files
+from ...tables import Column, RowDifference, Table, Writer, compare_files
 from ..dimensions import OF_RANGES, Dimensions
-from ..output import COLUMNS, OutputOptions, change, columns_of
+from ..output import COLUMNS, OutputOptions, columns_of, percent
 from ..run import MAX_FAILURES, Run, command
 from ..selection import PeriodArguments, SelectionOptions, note_of_shared
 from ..stderr import Lines
@@ -181,18 +180,21 @@ def diff(
 ) -> None:
     """Show which rows of two listings or two exports were added, are gone or changed, and clicks by how much.
 
-    The formats may differ. Hits, updated_at and percent are not compared. Nothing is sent.
+    The formats may differ. Hits, updated_at and percent are not compared. Exits with 1 where they differ.
+    Nothing is sent.
     """
-    found = list(compare_files(old, new))
-    output.print(DIFFERENCES, ((*astuple(each), *_by_how_much(each)) for each in found))
-    rows = {(each.change, each.key) for each in found}
-    count = Counter(change for change, _ in rows)
-    Lines().print(f"{count['added']:,} added, {count['gone']:,} gone, {count['changed']:,} changed")
+    with compare_files(old, new) as found:
+        output.print(DIFFERENCES, ((*astuple(each), each.difference, _percent(each)) for each in found))
+        clicks = [f"{column} {before:,} and {after:,}" for column, (before, after) in found.clicks.items()]
+        rows = f"rows {found.rows[0]:,} and {found.rows[1]:,}"
+        count = found.count
+    told = [f"{count[change]:,} {change}" for change in ("added", "gone", "changed")] if count else ["equal"]
+    Lines().print(f"{', '.join(told)}: {', '.join([rows, *clicks])}")
+    if count:
+        raise typer.Exit(1)
 
 
-def _by_how_much(found: RowDifference) -> Row:
-    """Return by how much clicks changed, also in percent; None for what are no clicks."""
-    if not found.column.startswith("clicks") or not (found.old.isdecimal() and found.new.isdecimal()):
-        return None, None
-    old, new = int(found.old), int(found.new)
-    return new - old, change(new, old)
+def _percent(found: RowDifference) -> float | None:
+    """Return by how much clicks changed in percent; None where there were none."""
+    by = found.difference
+    return percent(by, found.old) if by is not None and isinstance(found.old, int) and found.old else None

@@ -1,0 +1,113 @@
+"""The formats of tables that are read, each told by how a file begins; lines come as they are read."""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from io import BytesIO, TextIOWrapper
+from itertools import chain
+from typing import Any, TextIO
+
+import msgspec
+
+from .. import InvalidRequestError
+from ._table import About
+from ._workbook import read_workbook
+
+#: The number of a line, from 1, and its cells.
+Line = tuple[int, Sequence[Any]]
+#: The sheet of a workbook, what the file says of itself, whether each record names its columns, the lines.
+Content = tuple[str | None, About | None, bool, Iterator[Line]]
+
+
+def read_lines(file: BytesIO, where: str) -> Iterator[Any]:
+    """Yield the first three of a Content, then its lines that are not empty.
+
+    Whatever is wrong is raised as InvalidRequestError.
+    """
+    kind = "a CSV file in UTF-8"
+    try:
+        kind, read = _format_of(file)
+        *told, lines = read()
+        yield told
+        yield from (line for line in lines if any(cell not in (None, "") for cell in line[1]))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{where} {error}") from None
+    except ImportError as error:
+        needed = f'{error.name}: pip install "slashtag[parquet,xlsx]"'
+        raise InvalidRequestError(f"{where}: {kind} needs {needed}") from None
+    except Exception:  # many types, of several libraries
+        raise InvalidRequestError(f"{where} is not {kind}, or not a whole one") from None
+
+
+def _format_of(file: BytesIO) -> tuple[str, Callable[[], Content]]:
+    """Return what a file is, in words, and what reads it."""
+    start = file.read(4)
+    file.seek(0)
+    if start in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+        return "a workbook", partial(read_workbook, file)
+    if start == b"PAR1":
+        return "a Parquet file", partial(_parquet, file)
+    is_utf16 = start[:2] in (b"\xff\xfe", b"\xfe\xff")
+    text = TextIOWrapper(file, "utf-16" if is_utf16 else "utf-8-sig", newline="")
+    first = next((line.lstrip() for line in iter(text.readline, "") if line.strip()), "")[:1]
+    text.seek(0)
+    if first == "<":
+        raise InvalidRequestError("is HTML or XML and no table; save it as .xlsx or .csv")
+    if first in ("[", "{"):
+        kind = "a JSON list of objects" if first == "[" else "a file of JSON Lines, one object each"
+        return kind, partial(_json, text, first == "[")
+    return "a CSV file in UTF-8", lambda: (None, None, False, _csv(text))
+
+
+def _csv(text: TextIO) -> Iterator[Line]:
+    # Comments and blank lines may stand before the header, and a line in which Excel is told the delimiter.
+    told = ""
+    for before, line in enumerate(text):  # noqa: B007 - used below
+        if found := re.fullmatch(r"sep=(.)\s*", line):
+            told = found[1]
+        elif line.strip() and not line.lstrip().startswith("#"):
+            break
+    else:
+        return
+    if "\0" in line:
+        raise InvalidRequestError("is not in UTF-8, or has a NUL character in its first line")
+    delimiter = told or max(",;\t", key=lambda each: len(next(csv.reader([line], delimiter=each))))
+    rows = csv.reader(chain([line], text), delimiter=delimiter, strict=True)
+    n = 1
+    for cells in rows:
+        yield before + n, cells
+        n = rows.line_num + 1
+
+
+def _json(text: TextIO, is_list: bool) -> Content:
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+    def records() -> Iterator[dict[str, Any]]:
+        text.seek(0)
+        if is_list:
+            return iter(msgspec.json.decode(text.read(), type=list[dict[str, Any]]))
+        return (decode(line) for line in text if line.strip())
+
+    # Read twice: a record may lack a member, or have one more than the others.
+    names = list(dict.fromkeys(chain.from_iterable(records())))
+    lines = ((n, [record.get(name) for name in names]) for n, record in enumerate(records(), 2))
+    return None, None, True, chain([(1, names)], lines)
+
+
+def _parquet(file: BytesIO) -> Content:
+    parquet: Any = import_module("pyarrow.parquet").ParquetFile(file)
+    told = (parquet.metadata.metadata or {}).items()
+    about = About.of({name.decode().removeprefix("slashtag."): text.decode() for name, text in told})
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for batch in parquet.iter_batches():
+            columns = [
+                # Times of Python have no nanoseconds.
+                each.cast("timestamp[us]", safe=False) if str(each.type) == "timestamp[ns]" else each
+                for each in batch.columns
+            ]
+            yield from zip(*(each.to_pylist() for each in columns), strict=True)
+
+    return None, about, False, chain([(1, parquet.schema_arrow.names)], enumerate(rows(), 2))

@@ -1,0 +1,173 @@
+"""A cell of a workbook holds text or a whole number, or is an error that names sheet and cell."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from zipfile import ZipFile
+
+import pytest
+from openpyxl import Workbook, load_workbook
+
+from slashtag import InvalidRequestError
+from slashtag.tables import Column, Table, load_table, open_table
+
+from .workbooks import row, xlsx
+
+HEAD = ("slashtag", "destination", "created_at")
+SAVED = Path(__file__).parent / "made_by_libreoffice.xlsx"
+
+
+def read(data: bytes, used: set[str] | None = None) -> list[dict[str, str]]:
+    return [cells for _, cells in load_table(io.BytesIO(data), "a.xlsx").rows(used)]
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ('<c r="B2"><f>A1</f></c>', "a formula without a value"),
+        ('<c r="B2"><f>A1</f><v/></c>', "a formula without a value"),
+        ('<c r="B2" t="e"><v>#N/A</v></c>', "#N/A"),
+        ('<c r="B2" t="e"><f>A1</f><v>#REF!</v></c>', "#REF!"),
+        ('<c r="B2" t="b"><v>1</v></c>', "TRUE"),
+        ('<c r="B2" t="d"><v>2024-03-24T00:00:00</v></c>', "2024-03-24"),
+        ('<c r="B2" t="d"><v>10:30:00</v></c>', "10:30"),
+        ('<c r="B2"><v>1.5</v></c>', "1.5"),
+        ('<c r="B2"><v>9007199254740993</v></c>', "9007199254740992"),
+        ('<c r="B2"><v>1.234567890123456E+18</v></c>', "1234567890123456"),
+    ],
+)
+def test_another_cell_is_an_error_that_names_it(cell: str, says: str) -> None:
+    data = xlsx(row(1, *HEAD) + row(2, "k0", cell))
+    with pytest.raises(InvalidRequestError) as raised:
+        read(data)
+    for told in ("'S1'", "B2", "destination", says):
+        assert told in str(raised.value)
+    # Not in a column that nobody uses.
+    assert read(data, {"slashtag"}) == [{"slashtag": "k0"}]
+
+
+@pytest.mark.parametrize("before", ["", '<dimension ref="A1"/>', '<dimension ref="A1:XFD1048576"/>'])
+def test_the_cells_count_and_not_what_a_sheet_says_of_its_size(before: str) -> None:
+    cells = "<row><c><v>7.0</v></c><c t='str'><f>x</f><v>https://x.example</v></c></row>"
+    found = read(
+        xlsx(row(3, "ID", "Destination", "created at") + cells + row(9, "<c/>") + row(10, "8"), before=before)
+    )
+    assert found == [
+        {"id": "7", "destination": "https://x.example", "created_at": ""},
+        {"id": "8", "destination": "", "created_at": ""},
+    ]
+
+
+def test_values_of_formulas_are_read_if_they_were_calculated() -> None:
+    rows = row(1, "slashtag", "destination") + row(2, "k0", '<c r="B2" t="str"><f>A1</f><v>ab</v></c>')
+    assert read(xlsx(rows)) == [{"slashtag": "k0", "destination": "ab"}]
+    assert read(xlsx(rows.replace(">ab<", "><"))) == [{"slashtag": "k0", "destination": ""}]
+    with pytest.raises(InvalidRequestError, match="B2"):
+        read(xlsx(rows, book='<calcPr fullCalcOnLoad="1"/>'))
+
+
+@pytest.mark.parametrize("shown", ["Due_x0020_Date", "_x0041_", "_x00+5_", "_x0020_x0041_"])
+def test_what_looks_like_an_escape_is_one_only_for_what_xml_does_not_allow(shown: str) -> None:
+    """Writers that escape nothing write such a text as it is; a space is never escaped."""
+    assert read(xlsx(row(1, "slashtag") + row(2, shown))) == [{"slashtag": shown}]
+    escaped = shown.replace("_x", "_x005F_x") + "_x0007_"
+    assert read(xlsx(row(1, "slashtag") + row(2, escaped))) == [{"slashtag": shown + "\a"}]
+
+
+def test_one_visible_sheet_has_the_rows_and_no_cells_are_merged() -> None:
+    lists, table = row(1, "a list"), row(1, "slashtag") + row(2, "k0")
+    assert read(xlsx(lists, table, state="hidden")) == read(xlsx("", table)) == [{"slashtag": "k0"}]
+    merged = '<mergeCells><mergeCell ref="A2:A3"/></mergeCells>'
+    for data in (xlsx(lists, table), xlsx(table, state="hidden"), xlsx(table, after=merged)):
+        with pytest.raises(InvalidRequestError, match=r"sheet|merged"):
+            read(data)
+
+
+def test_a_cell_far_away_costs_little() -> None:
+    far = row(1_048_576, '<c r="XFD1048576" s="0"/>')
+    tracemalloc.start()
+    assert read(xlsx(row(1, "slashtag") + row(2, "k0") + far)) == [{"slashtag": "k0"}]
+    assert tracemalloc.get_traced_memory()[1] < 10 * 2**20
+    tracemalloc.stop()
+
+
+def test_what_libreoffice_saved_is_read() -> None:
+    with ZipFile(SAVED) as saved, ZipFile(file := io.BytesIO(), "w") as archive:
+        for name in saved.namelist():
+            # The file has a merged cell too, for which all of it is refused.
+            archive.writestr(name, saved.read(name).replace(b"mergeCell", b"forgotten"))
+    (line, cells), *_ = load_table(io.BytesIO(file.getvalue())).lines
+    assert (line, [str(cell) for cell in cells[:3]]) == (
+        2,
+        ["7", "007", "https://a.example/?q=Due_x0020_Date&ü=€😀"],
+    )
+    with pytest.raises(InvalidRequestError, match=r"'Links', cell B3.*cell B4.*and \d more"):
+        load_table(io.BytesIO(file.getvalue())).rows()
+    with pytest.raises(InvalidRequestError, match="merged"):
+        load_table(SAVED)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_damaged_workbook_is_read_or_refused(seed: int) -> None:
+    data, random = bytearray(SAVED.read_bytes()), Random(seed)
+    for _ in range(random.randint(1, 6)):
+        data[random.randrange(len(data))] = random.randrange(256)
+    if seed % 5 == 0:
+        del data[random.randrange(len(data)) :]
+    with suppress(InvalidRequestError):
+        load_table(io.BytesIO(bytes(data)), "x").rows({"id"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PK\x03\x04 and no more",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
+        xlsx(row(1, "slashtag"))[:-40],
+        xlsx(row(1, "slashtag") + "<row><c>"),
+        b"<html><table><tr><td>k0</td></tr></table></html>",
+        b"%PDF-1.4 \xff",
+        b"\x1f\x8b\x08 gzip",
+    ],
+)
+def test_what_is_no_whole_table_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidRequestError, match=r"a\.xlsx"):
+        read(data)
+
+
+@pytest.mark.parametrize("part", ["content.xml", "xl/workbook.bin"])
+def test_other_workbooks_say_what_to_save(part: str) -> None:
+    with ZipFile(file := io.BytesIO(), "w") as archive:
+        archive.writestr(part, "")
+    with pytest.raises(InvalidRequestError, match=r"save it as \.xlsx"):
+        read(file.getvalue())
+
+
+def test_a_sheet_has_typed_cells_a_filter_and_a_name(tmp_path: Path) -> None:
+    columns = Column("id", "int"), Column("clicks", "int"), Column("percent", "float"), Column("x")
+    with open_table(tmp_path / "a.xlsx", Table(columns, "clicks: 2026-10-01..2026-10-31 [all]")) as file:
+        file.write([(1_000_001, 12_345, 7.5, "=1+1")])
+    (sheet,) = load_workbook(tmp_path / "a.xlsx").worksheets
+    assert sheet.title == "clicks 2026-10-01..2026-10-31"
+    assert [cell.value for cell in sheet[1]] == ["id", "clicks", "percent", "x"]
+    assert [(cell.value, cell.number_format, cell.data_type) for cell in sheet[2]] == [
+        (1_000_001, "0", "n"),
+        (12_345, "#,##0", "n"),
+        (7.5, "#,##0.0", "n"),
+        ("=1+1", "General", "s"),
+    ]
+    assert (sheet.auto_filter.ref, sheet.freeze_panes) == ("A1:D2", "A2")
+    for title in ("", "'", "a\x00b", "x" * 99, "Jan: [1]"):
+        with open_table(tmp_path / "a.xlsx", Table(columns, title)):
+            pass
+        assert load_workbook(tmp_path / "a.xlsx")
+    book = Workbook()
+    book.active["A1"] = "slashtag"  # type: ignore[index]
+    book.create_sheet("about")["A1"] = "notes of mine"
+    book.save(tmp_path / "b.xlsx")
+    with pytest.raises(InvalidRequestError, match="'about'"):
+        load_table(tmp_path / "b.xlsx")
