@@ -178,15 +178,6 @@ def test_a_cell_that_holds_no_text_is_named_and_nothing_is_sent(
         assert puts(own) == {}
 
 
-def test_files_without_a_column_in_common_are_told_their_columns(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "old.csv").write_text("tag,date,clicks\nspring,2024-01-01,1\n")
-    (tmp_path / "new.csv").write_text("slashtag,date_,clicks\nspring,2024-01-01,1\n")
-    ran = cli("diff", str(tmp_path / "old.csv"), str(tmp_path / "new.csv"))
-    assert ran.code == 2
-    assert "tag, date, clicks" in ran.error
-    assert "slashtag, date_, clicks" in ran.error
-
-
 @pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("column", "cell", "says"),

@@ -28,7 +28,7 @@ OTHER_WORDS = {
     "--top": "`slashtag top` has --limit N",
     "--limit": "`slashtag top last-month --limit N` shows the first N links",
     "--out": "it is -o FILE, its name in .xlsx, .csv, .jsonl or .parquet",
-    "--format": "the name after -o says the format: -o FILE.xlsx is a workbook; --excel is CSV for Excel",
+    "--format": "the name after -o says the format: -o FILE.xlsx is a workbook",
     "--xlsx": "-o FILE.xlsx writes a workbook",
     "links": "`slashtag urls list` lists the links, `slashtag top last-month` those with most clicks",
     "campaigns": "`slashtag tags list` lists the tags, `slashtag top last-month --by tag` counts each",

@@ -26,6 +26,8 @@ KEYS = (
 VOLATILE = ("hits", "updated_at")
 #: What follows from the clicks of other rows or columns, which is not compared either.
 _DERIVED = (*FRACTIONS, "difference")
+#: A day as spreadsheets of many countries write it; with slashes, day and month cannot be told apart.
+_DAY_FIRST = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
 #: Both files by what names a row. On disk, as files have millions of rows.
 _TABLES = """
     PRAGMA journal_mode=OFF;
@@ -203,10 +205,11 @@ def _refuse(what: str, old: LoadedTable, before: str, new: LoadedTable, after: s
 
 def _moment(text: str, where: str) -> str:
     """Return a day or time in one form: writers differ in the letter between them, zeros and midnights."""
-    # Of days with slashes it cannot be told which number is the month.
-    for parse in (datetime.fromisoformat, lambda day: datetime.strptime(day, "%d.%m.%Y")):
-        with suppress(ValueError):
-            return parse(text).isoformat().removesuffix("T00:00:00")
+    if found := _DAY_FIRST.fullmatch(text):
+        day, month, year = found.groups()
+        text = f"{year}-{month:0>2}-{day:0>2}"
+    with suppress(ValueError):
+        return datetime.fromisoformat(text).isoformat().removesuffix("T00:00:00")
     if text and not re.fullmatch(r"\d{4}-\d\d", text):  # a month
         raise InvalidRequestError(f"{where}: {text!r} is no day such as 2026-10-01 or 01.10.2026")
     return text

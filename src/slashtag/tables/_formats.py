@@ -98,8 +98,8 @@ def _json(text: TextIO, is_list: bool) -> Content:
 
 def _parquet(file: BytesIO) -> Content:
     parquet: Any = import_module("pyarrow.parquet").ParquetFile(file)
-    told = (parquet.metadata.metadata or {}).items()
-    about = About.of({name.decode().removeprefix("slashtag."): text.decode() for name, text in told})
+    told: dict[bytes, bytes] = parquet.metadata.metadata or {}
+    about = About.of({name.decode().removeprefix("slashtag."): text.decode() for name, text in told.items()})
 
     def rows() -> Iterator[Sequence[Any]]:
         for batch in parquet.iter_batches():
