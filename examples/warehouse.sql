@@ -2,43 +2,43 @@
 --   duckdb clicks.duckdb < warehouse.sql
 --   psql postgresql://db.example/clicks < warehouse.sql
 --
--- The service counts clicks by slashtag, which several links may have, on different domains. A row of
--- clicks_daily has the clicks of all of them: to join it to links would count it once for each. These queries
--- count it once, as `links` are grouped by slashtag first.
+-- Only days with clicks are rows. The service counts clicks by slashtag, which several links may have, on
+-- different domains: to join clicks_daily to links would count a row once for each. Links that are gone keep
+-- their rows.
 
 -- Clicks of all links by month.
-SELECT CAST(date_trunc('month', date) AS date) AS month, sum(clicks) AS clicks
+SELECT CAST(date_trunc('month', date) AS date) AS month, CAST(sum(clicks) AS bigint) AS clicks
 FROM slashtag.clicks_daily
-WHERE slashtag IN (SELECT slashtag FROM slashtag.links)
+GROUP BY 1
+ORDER BY 1;
+
+-- Clicks of all links on each of the last 30 days, with those that have none.
+SELECT CAST(days.day AS date) AS date, CAST(coalesce(sum(clicks), 0) AS bigint) AS clicks
+FROM (SELECT max(through) AS today FROM slashtag.loads) AS last
+CROSS JOIN LATERAL generate_series(today - INTERVAL '29 days', today, INTERVAL '1 day') AS days(day)
+LEFT JOIN slashtag.clicks_daily ON clicks_daily.date = CAST(days.day AS date)
 GROUP BY 1
 ORDER BY 1;
 
 -- The ten links with the most clicks, with one of the destinations of links that share a slashtag.
 SELECT slashtag, min(destination) AS destination, CAST(sum(clicks) AS bigint) AS clicks
 FROM slashtag.clicks_daily
-JOIN (SELECT slashtag, min(destination) AS destination FROM slashtag.links GROUP BY slashtag) AS listed
-    USING (slashtag)
+JOIN (
+    SELECT slashtag, min(destination) AS destination FROM slashtag.links WHERE gone_at IS NULL GROUP BY slashtag
+) AS listed USING (slashtag)
 GROUP BY slashtag
 ORDER BY clicks DESC, slashtag
 LIMIT 10;
 
--- Clicks of each tag in the last 30 days that were over. Slashtags that links of other tags have too, or links
--- without a tag, are in a row of their own: clicks_by_tag (`sync --by-tag`) has all clicks of each tag.
-SELECT CASE WHEN is_shared THEN '(shared with other tags)' ELSE name END AS tag, sum(clicks) AS clicks
-FROM slashtag.clicks_daily
-JOIN (
-    SELECT slashtag, max(tag_id) AS tag_id, count(DISTINCT coalesce(tag_id, -1)) > 1 AS is_shared
-    FROM slashtag.links
-    GROUP BY slashtag
-) AS tagged USING (slashtag)
-LEFT JOIN slashtag.tags ON tags.id = tagged.tag_id
-WHERE (is_shared OR name IS NOT NULL)
-  AND date > (SELECT max(date) FROM slashtag.clicks_daily WHERE final) - 30
-  AND date <= (SELECT max(date) FROM slashtag.clicks_daily WHERE final)
-GROUP BY 1
-ORDER BY clicks DESC, 1;
+-- Clicks of each tag in the last 30 days that were over (`sync --by-tag`).
+SELECT tag, CAST(sum(clicks) AS bigint) AS clicks
+FROM slashtag.clicks_by_tag
+WHERE date >= (SELECT max(through) FROM slashtag.loads) - 30
+  AND date < (SELECT max(through) FROM slashtag.loads)
+GROUP BY tag
+ORDER BY clicks DESC, tag;
 
--- The ten links that lost the most clicks from one month to the next.
+-- The ten links that lost the most clicks from one month with clicks to the next.
 SELECT slashtag, month, clicks, clicks - before AS change
 FROM (
     SELECT
@@ -47,7 +47,6 @@ FROM (
         sum(clicks) AS clicks,
         lag(sum(clicks)) OVER (PARTITION BY slashtag ORDER BY date_trunc('month', date)) AS before
     FROM slashtag.clicks_daily
-    WHERE slashtag IN (SELECT slashtag FROM slashtag.links)
     GROUP BY slashtag, date_trunc('month', date)
 ) AS months
 WHERE before IS NOT NULL
@@ -57,7 +56,6 @@ LIMIT 10;
 -- Links that were clicked once, and not in the last 10 days.
 SELECT slashtag, max(date) AS last_click
 FROM slashtag.clicks_daily
-WHERE clicks > 0 AND slashtag IN (SELECT slashtag FROM slashtag.links)
 GROUP BY slashtag
-HAVING max(date) <= (SELECT max(date) FROM slashtag.clicks_daily) - 10
+HAVING max(date) <= (SELECT max(through) FROM slashtag.loads) - 10
 ORDER BY last_click, slashtag;

@@ -17,7 +17,7 @@ from .conftest import Cli, names
 if not os.environ.get("CI"):
     pytest.importorskip("dlt")
 
-from slashtag.dlt import local_pipeline
+from slashtag.dlt import Warehouse
 
 URL = "s3://user:pass-word@bucket/x"
 SINCE = ("--since", "2025-09-01")
@@ -50,7 +50,6 @@ def test_a_url_is_refused_by_name_and_shows_no_password(
     cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path))
     (tmp_path / "new.csv").write_text("slashtag,clicks\na,1\n")
     ran = cli(*arguments)
     scheme = next(word for word in arguments if "://" in word).partition(":")[0]
@@ -73,7 +72,7 @@ def test_the_library_refuses_them_too(url: str, tmp_path: Path, monkeypatch: pyt
         AtomicFile(url)
     for destination in ("duckdb", "sqlite", *(["filesystem"] * (object_url(url) is None))):
         with pytest.raises(InvalidRequestError):
-            local_pipeline(destination, url, pipelines_dir=tmp_path)
+            Warehouse(url, destination)
     assert names(tmp_path) == []
 
 
@@ -82,13 +81,6 @@ def test_a_bucket_is_named_without_credentials(url: str) -> None:
     with pytest.raises(InvalidRequestError) as raised:
         object_url(url)
     assert "@" not in str(raised.value)
-
-
-@pytest.mark.parametrize("path", ["md:clicks", "motherduck:clicks?token=secret", " MD:"])
-def test_motherduck_is_no_file(path: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="--destination motherduck") as raised:
-        local_pipeline(None, path, pipelines_dir=tmp_path)
-    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,6 @@ def test_what_contradicts_itself_is_requested_again_by_the_next_sync(
 ) -> None:
     if not os.environ.get("CI"):
         pytest.importorskip("dlt")
-    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "dlt"))
     path = tmp_path / "clicks.duckdb"
     sync = ("sync", str(path), "--since", (datetime.now(UTC) - timedelta(days=80)).date().isoformat())
     wrong = True

@@ -1,37 +1,61 @@
-"""Destinations of loads into warehouses: files and a PostgreSQL server, and a present day to be set."""
+"""Warehouses for tests: their rows beside the truth, a present day to be set, and a PostgreSQL server."""
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
-import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from email.utils import format_datetime
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
-import duckdb
-
-from slashtag._resources import stats
-from slashtag.dlt import Monitor, _source, load, local_pipeline, slashtag_source
+from slashtag import AsyncSession
+from slashtag.dlt import Audit, Load, Warehouse, _load, audit, load
+from slashtag.dlt._tables import TABLES, Replacement, Row, Span
 from slashtag.sandbox import Sandbox
 
 DAY = timedelta(days=1)
 START = date(2024, 2, 20)
+#: Rows by all columns but the last, which has the clicks.
+Rows = dict[tuple[Any, ...], int]
+
+
+class MemoryWarehouse:
+    """Tables in memory."""
+
+    place = "memory"
+
+    def __init__(self) -> None:
+        self.tables: dict[str, list[Row]] = {table: [] for table in TABLES}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    async def rows(self, table: str, span: Span | None = None, names: Any = None) -> list[Row]:
+        return [row for row in self.tables[table] if _is_meant(row, span, names)]
+
+    async def replace(self, *changes: Replacement) -> None:
+        for table, names, span, rows in changes:
+            kept = [row for row in self.tables[table] if not _is_meant(row, span, names)]
+            self.tables[table] = [*kept, *rows]
+
+
+def _is_meant(row: Row, span: Span | None, names: Any) -> bool:
+    return (names is None or row[0] in names) and (span is None or span[0] <= row[1] <= span[1])
 
 
 class Clock:
@@ -54,8 +78,8 @@ class Clock:
     def _noon(self) -> datetime:
         return datetime.combine(self.today, clock_time(12), UTC)
 
-    def now(self) -> datetime:
-        return self._noon() + self.ahead
+    def now(self, zone: Any) -> datetime:
+        return (self._noon() + self.ahead).astimezone(zone)
 
 
 @contextmanager
@@ -66,144 +90,90 @@ def simulated_clock(box: Sandbox) -> Iterator[Clock]:
     class Datetime(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
-            return clock.now()
+            return clock.now(tz)
 
-    with patch.object(_source, "datetime", Datetime), patch.object(stats, "datetime", Datetime):
+    with patch.object(_load, "datetime", Datetime):
         yield clock
+
+
+def session(box: Sandbox, **options: Any) -> AsyncSession:
+    return AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret, **options)
+
+
+async def load_into(warehouse: Any, box: Sandbox, *, since: date = START, **options: Any) -> Load:
+    async with session(box) as opened:
+        return await load(opened, warehouse, since, **options)
+
+
+async def audit_of(warehouse: Any, box: Sandbox, **options: Any) -> Audit:
+    async with session(box) as opened:
+        return await audit(opened, warehouse, **options)
+
+
+async def held(warehouse: Any, table: str) -> Rows:
+    """Return the rows of a table of clicks; none is there twice."""
+    with warehouse:
+        rows = await warehouse.rows(table)
+    found = {tuple(key): clicks for *key, clicks in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def truth(
+    box: Sandbox,
+    table: str,
+    end: date,
+    *,
+    since: date = START,
+    timezone: Any = None,
+    dimensions: Sequence[str] = ("country", "device"),
+) -> Rows:
+    """Return the rows that a table of clicks should have, counted in the sandbox's log."""
+    span, truth = (since.isoformat(), end.isoformat()), box.truth
+    if table == "clicks_by_tag":
+        counts = {tag.name: truth.range(*span, tag=tag.name, timezone=timezone) for tag in truth.tags()}
+    else:
+        counts = truth.per_key(*span, timezone=timezone)
+    if table != "clicks_by_dimension":
+        days = {(name, day): n for name, true in counts.items() for day, n in true.clicks.items()}
+        return dict(+Counter(days))
+    months: Rows = Counter()
+    first = since
+    while first <= end:
+        after = (first.replace(day=1) + 31 * DAY).replace(day=1)
+        last = min(end, after - DAY)
+        for name, true in truth.per_key(str(first), str(last), timezone=timezone).items():
+            for dimension in dimensions:
+                for label, n in getattr(true, dimension).items():
+                    months[name, first.replace(day=1), dimension, label] = n
+        first = after
+    return dict(months)
+
+
+def rename(box: Sandbox, old: str, new: str) -> None:
+    """Give a link another slashtag; its clicks go with it."""
+    box.store.write("UPDATE link SET slashtag = ? WHERE slashtag = ?", (new, old))
+
+
+def swap(box: Sandbox, one: str, other: str) -> None:
+    """Give each of two links the slashtag of the other."""
+    for old, new in ((one, "between"), (other, one), ("between", other)):
+        rename(box, old, new)
+
+
+def retag(box: Sandbox, link: int, tag: int | None) -> None:
+    """Give a link another tag, or none."""
+    box.store.write("UPDATE link SET tag_id = ? WHERE id = ?", (tag, link))
 
 
 def small_account() -> Sandbox:
     return Sandbox(urls=130, clicks=1_300, tags=3, since="2024-02-01T00:00:00Z", until="2024-03-10T12:00:00Z")
 
 
-def options(box: Sandbox, **more: Any) -> dict[str, Any]:
-    return {
-        "base_url": box.base_url,
-        "apikey": box.apikey,
-        "apisecret": box.apisecret,
-        "since": START,
-        **more,
-    }
-
-
-def truth(box: Sandbox, end: date) -> dict[tuple[str, date], int]:
-    return {
-        (name, day): clicks
-        for name, true in box.truth.per_key(START.isoformat(), end.isoformat()).items()
-        for day, clicks in true.clicks.items()
-    }
-
-
-LOADER = """
-import json, sys
-from datetime import datetime
-from slashtag._resources import stats
-from slashtag.dlt import _source, load, local_pipeline, slashtag_source
-
-now, pipeline, source = json.loads(sys.argv[1])
-
-class Clock(datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return datetime.fromisoformat(now)
-
-_source.datetime = stats.datetime = Clock
-load(local_pipeline(**pipeline), slashtag_source(**source))
-"""
-
-
-@dataclass
-class Target:
-    """A destination: the arguments of its pipeline, and its rows."""
-
-    arguments: dict[str, Any]
-    read: Callable[[Target, str], list[tuple[Any, ...]]]
-
-    def pipeline(self) -> Any:
-        return local_pipeline(**self.arguments)
-
-    def rows(self, table: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a table of clicks: (series, date, clicks, final)."""
-        return self.read(self, table)
-
-    def start(self, box: Sandbox, now: datetime, **more: Any) -> subprocess.Popen[bytes]:
-        """Start a load in a process of its own."""
-        source = {name: str(value) for name, value in options(box).items()}
-        arguments = json.dumps([now.isoformat(), self.arguments, {**source, **more}], default=str)
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen([sys.executable, "-c", LOADER, arguments], **quiet)
-
-    def load(self, box: Sandbox, monitor: Monitor | None = None, **more: Any) -> dict[str, int]:
-        return load(self.pipeline(), slashtag_source(**options(box, **more), monitor=monitor))
-
-    def load_first(self, box: Sandbox, **more: Any) -> None:
-        """Load an account for the first time, or take a copy of the file or folder that such a load made.
-
-        The next load takes all that it knows from the destination.
-        """
-        path = self.arguments.get("path")
-        if path is None:
-            self.load(box, **more)
-            return
-        account = [box.base_url, box.headers, *box.truth.urls(), *box.truth.tags()]
-        load = sha256(repr([self.arguments["destination"], account, more]).encode()).hexdigest()
-        copy = path.parents[1] / f"first-load-{load[:20]}"
-        if copy.exists():
-            _copy(copy, path)
-        else:
-            self.load(box, **more)
-            _copy(path, copy)
-
-    def daily(self) -> dict[tuple[str, date], int]:
-        rows = self.rows("clicks_daily")
-        found = {(name, as_date(day)): clicks for name, day, clicks, _ in rows}
-        assert len(found) == len(rows), "no day is there twice"
-        return found
-
-
-def _copy(path: Path, to: Path) -> None:
-    if path.is_dir():
-        shutil.copytree(path, to)
-    else:
-        shutil.copyfile(path, to)
-
-
-def as_date(value: Any) -> date:
-    return date.fromisoformat(value[:10]) if isinstance(value, str) else value
-
-
-def sql_rows(target: Target, table: str) -> list[tuple[Any, ...]]:
-    with target.pipeline().sql_client() as client:
-        name = client.make_qualified_table_name(table)
-        return [tuple(row) for row in client.execute_sql(f"SELECT * FROM {name}") or ()]
-
-
-def latest(target: Target, table: str) -> list[tuple[Any, ...]]:
-    """Return the rows of Parquet files to which each load only appends, as docs/warehouse.md reads them."""
-    page = (Path(__file__).parents[2] / "docs" / "warehouse.md").read_text("utf-8")
-    queries = re.findall(
-        r"^    (SELECT .+read_parquet\('(clicks/slashtag/\w+/).+\n(?:    .+\n)+)", page, re.M
-    )
-    (query,) = (
-        query.replace("'clicks/", f"'{target.arguments['path']}/") for query, path in queries if table in path
-    )
-    return duckdb.sql(query).fetchall()
-
-
-def local(destination: str, folder: Path) -> Target:
-    names = {"duckdb": "clicks.duckdb", "sqlite": "clicks.sqlite", "filesystem": "clicks"}
-    arguments = {
-        "destination": destination,
-        "path": folder / names[destination],
-        "pipelines_dir": folder / "pipelines",
-    }
-    return Target(arguments, latest if destination == "filesystem" else sql_rows)
-
-
-def postgres_target(url: str, dataset: str, folder: Path) -> Target:
-    os.environ["DESTINATION__POSTGRES__CREDENTIALS"] = url
-    arguments = {"destination": "postgres", "dataset": dataset, "pipelines_dir": folder / "pipelines"}
-    return Target(arguments, sql_rows)
+def open_local(kind: str, folder: Path) -> Warehouse:
+    """Return a warehouse in a folder, of a kind that needs no server."""
+    name = {"duckdb": "clicks.duckdb", "sqlite": "clicks.sqlite", "filesystem": "clicks"}[kind]
+    return Warehouse(folder / name, kind)
 
 
 def _server_programs() -> Path | None:

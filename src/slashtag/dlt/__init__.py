@@ -1,24 +1,16 @@
-"""Links, tags and clicks as a source for dlt, which loads them into a database, warehouse or files.
+"""Links, tags and clicks of an account in a warehouse: a database, or Parquet files, that dlt can reach.
 
-    import dlt
-    from slashtag.dlt import slashtag_source
+    async with AsyncSession() as session:
+        print(await load(session, Warehouse("clicks.duckdb"), since="2022-01-01"))
 
-    pipeline = dlt.pipeline("slashtag", destination="duckdb", dataset_name="slashtag")
-    pipeline.run(slashtag_source(since="2022-01-01"))
-
-Needs the extra `dlt`. The base URL and the credentials come from dlt's configuration
-(`sources.slashtag.base_url`, `apikey`, `apisecret`) or from SLASHTAG_BASE_URL, SLASHTAG_APIKEY and
-SLASHTAG_APISECRET. `load` runs a pipeline under a lock and raises this library's errors; `slashtag sync` does
-that on the command line.
+`load` brings the tables up to date and `audit` says what differs: both are one comparison, see
+docs/warehouse.md. `slashtag sync` and `slashtag audit` do that on the command line. Needs the extra `dlt`.
 """
 
-from ._audit import Audit as Audit
-from ._audit import audit as audit
-from ._audit import audit_file as audit_file
-from ._compare import Difference as Difference
-from ._compare import Unproved as Unproved
-from ._destination import local_pipeline as local_pipeline
-from ._pipeline import load as load
-from ._records import Monitor as Monitor
-from ._source import ShrunkListingError as ShrunkListingError
-from ._source import slashtag_source as slashtag_source
+from ._account import ShrunkListingError as ShrunkListingError
+from ._load import Audit as Audit
+from ._load import Difference as Difference
+from ._load import Load as Load
+from ._load import audit as audit
+from ._load import load as load
+from ._warehouse import Warehouse as Warehouse

@@ -1,65 +1,120 @@
-"""Which account a destination is bound to, by a salted key of base URL and apikey in dlt's state."""
+"""The links of an account, as they are listed and as a warehouse holds them, and whose they are."""
 
 import hmac
 import logging
 import secrets
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from operator import attrgetter
 
-from .. import AsyncSession, ConfigurationError, ShortUrl
-from ._records import record_of
+from .. import AsyncSession, ConfigurationError, ExportError, ShortUrl
+from ._tables import TABLES, Row
 
 log = logging.getLogger("slashtag")
+#: Columns of `links` that are told by the service.
+TOLD = [name for name in TABLES["links"] if name not in ("counted", "gone_at")]
+ID, SLASHTAG, HITS, TAG = map(TOLD.index, ("id", "slashtag", "hits", "tag_id"))
+COUNTED, GONE_AT = len(TOLD), len(TOLD) + 1
+_told = attrgetter(*TOLD)
 
-#: Version of what is kept in dlt's state.
-FORMAT = 1
-#: Share of the links of the last load that an account has, if it is taken for the same one.
-SAME = 0.9
+
+class ShrunkListingError(ExportError):
+    """A listing lacks more than a tenth of the links of the last load: nothing was loaded."""
 
 
-def bind(state: dict[str, Any], session: AsyncSession) -> str | None:
-    """Bind a destination to the account that is loaded, or check that it is bound to it.
+class Account:
+    """Links by slashtag, as they are listed, and the rows of `links`.
 
-    `state` is kept at the destination. It gets a salted key of base URL and apikey, neither of which can be
-    read from it; the apisecret may be replaced. Returns the key if it is another one than that of the last
-    load from the same base URL: it may be that of a new apikey. Raises ConfigurationError for another
-    service, and for a destination of a newer version.
+    A slashtag has `changed` if the ids of its links are not those that are held: rows of clicks under it are
+    those of other links.
     """
-    if (format := state.get("format", FORMAT)) > FORMAT:
-        problem = f"the destination was loaded by a newer version of slashtag (format {format}, not {FORMAT})"
-        raise ConfigurationError(f"{problem}: update slashtag, or use another dataset")
-    state["format"] = FORMAT
-    account = state.setdefault("account", {"salt": secrets.token_hex(16)})
-    key = session._account_key(account["salt"]).hex()
-    # A destination of a version without keys is bound by its next load.
-    if hmac.compare_digest(account.setdefault("key", key), key):
-        return None
-    last_load = record_of(state)
-    if last_load is None or last_load.base_url != session.base_url:
-        raise _other_account(session.base_url)
-    return key
+
+    def __init__(self, listed: Iterable[ShortUrl], held: Iterable[Row]) -> None:
+        self.listed = {link.id: _told(link) for link in listed}
+        self.held = {row[ID]: row for row in held}
+        present = [row for row in self.held.values() if row[GONE_AT] is None]
+        ids, hits = _by_slashtag(self.listed.values())
+        held_ids, held_hits = _by_slashtag(present)
+        #: Slashtags, those with the most hits first.
+        self.names = sorted(ids, key=lambda name: -hits[name])
+        self.changed = {name for name in ids if ids[name] != held_ids.get(name)}
+        self.clicked = {name for name in ids if hits[name] != held_hits[name]}
+        self.uncounted = {row[SLASHTAG] for row in present if not row[COUNTED]}
+        #: Ids of links that were there at the last load, and are not.
+        self.lost = {row[ID] for row in present} - self.listed.keys()
+        #: Slashtags of links that are not there any more; other links may have them.
+        self.of_gone = {row[SLASHTAG] for row in self.held.values() if row[ID] not in self.listed}
+        #: Slashtags under which rows may be.
+        self.ever_held = {row[SLASHTAG] for row in self.held.values()}
+        #: Tags that have lost links, or got them, since the last load.
+        self.retagged: set[int | None] = set()
+        for row in present:
+            now = self.listed.get(row[ID])
+            if now is None or now[TAG] != row[TAG]:
+                self.retagged |= {row[TAG], now[TAG] if now else None}
+        self._present = len(present)
+
+    def gone_rows(self, now: datetime) -> list[Row]:
+        """Return the rows of links that are gone since the last load."""
+        return [(*self.held[id][:GONE_AT], now) for id in sorted(self.lost)]
+
+    def unlike(self, counted: Iterable[str] | None = None) -> list[Row]:
+        """Return the rows of links that are not held as such, given the slashtags that are counted.
+
+        None: of links whose slashtag has changed, which are not counted yet.
+        """
+        known = None if counted is None else {*counted}
+        rows: list[Row] = []
+        for told in self.listed.values():
+            if known is not None or told[SLASHTAG] in self.changed:
+                row = (*told, told[SLASHTAG] in (known or ()), None)
+                if row != self.held.get(told[ID]):
+                    rows.append(row)
+        return rows
+
+    def hold(self, rows: Iterable[Row]) -> None:
+        """Note that these rows are held now."""
+        self.held |= {row[ID]: row for row in rows}
+
+    def check_whole(self, *, allow_shrink: bool) -> None:
+        """Raise ShrunkListingError if too many links of the last load are not listed."""
+        lost = len(self.lost)
+        if lost >= 10 and lost * 10 > self._present and not allow_shrink:
+            raise ShrunkListingError(
+                f"{lost:,} of the {self._present:,} links of the last load are not listed: "
+                "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
+            )
+
+    def check_owner(self, session: AsyncSession, account: str | None) -> str:
+        """Return what tells the account of a session, a salted hash; `account` is that of the last load.
+
+        Another apikey is taken for a new one of the account if nine tenths of the links are the same. Raises
+        ConfigurationError otherwise.
+        """
+        salt, _, key = (account or f"{secrets.token_hex(16)}:").partition(":")
+        own = session._account_key(salt).hex()
+        if account is not None and not hmac.compare_digest(own, key):
+            same = sum(
+                self.listed.get(row[ID], (None, None))[SLASHTAG] == row[SLASHTAG]
+                for row in self.held.values()
+                if row[GONE_AT] is None
+            )
+            if same == 0 or same * 10 < self._present * 9:
+                raise ConfigurationError(
+                    "the destination holds clicks of another account than that of this apikey at "
+                    f"{session.base_url} ({same:,} of its {self._present:,} links are listed): use the "
+                    "apikey of that account, or another path or --dataset for this one"
+                )
+            log.warning("the apikey is new; its account has the links that the destination holds")
+        return f"{salt}:{own}"
 
 
-def confirm_account(state: dict[str, Any], key: str, listed: list[ShortUrl], base_url: str) -> None:
-    """Bind a destination to a new apikey, if the links are those of the last load.
-
-    Raises ConfigurationError if less than nine tenths of them are there.
-    """
-    last_load = record_of(state)
-    before = last_load.series if last_load else {}
-    ids: dict[str | None, set[int]] = {}
-    for link in listed:
-        ids.setdefault(link.slashtag, set()).add(link.id)
-    same = sum(ids.get(slashtag) == {*series.ids} for slashtag, series in before.items())
-    if same == 0 or same < len(before) * SAME:
-        raise _other_account(base_url, f" ({same:,} of its {len(before):,} links are listed)")
-    state["account"]["key"] = key
-    log.warning(
-        "the apikey is new; its account has the links that the destination holds, and is taken for the same"
-    )
-
-
-def _other_account(base_url: str, why: str = "") -> ConfigurationError:
-    problem = f"the destination holds clicks of another account than that of this apikey at {base_url}{why}"
-    return ConfigurationError(
-        f"{problem}: use the apikey of that account, or another path or --dataset for this one"
-    )
+def _by_slashtag(rows: Iterable[Row]) -> tuple[dict[str, set[int]], Counter[str]]:
+    """Return the ids and the hits of each slashtag."""
+    ids, hits = defaultdict[str, set[int]](set), Counter[str]()
+    for row in rows:
+        if (name := row[SLASHTAG]) is not None:
+            ids[name].add(row[ID])
+            hits[name] += row[HITS] or 0
+    return dict(ids), hits
