@@ -21,7 +21,7 @@ from ._chart import draw
 from ._measure import Row, markdown, parser, scaled, table
 
 HERE = Path(__file__).parent
-SCRIPTS = ("request", "decode", "listing", "spans", "each", "memory", "startup", "cluster", "sync")
+SCRIPTS = ("request", "decode", "listing", "spans", "each", "memory", "startup", "cluster", "loads")
 
 
 def run(script: str, options: list[str]) -> Any:

@@ -1,152 +1,103 @@
-"""What readers of a warehouse see while it is loaded, also by loads that are killed.
+"""Loads of a warehouse: requests, seconds and memory of a first load, of nights, and of an audit.
 
-    python benchmarks/loads.py [LOADS] [DESTINATION ...]
+    python benchmarks/loads.py [LINKS] [YEARS] [--json]
 
-A reader in a process of its own counts the rows of `links` every 5 ms, while LOADS (20) loads run, each
-fourth of which is killed at some point. Prints what it saw, for each destination: duckdb, sqlite, postgres
-and filesystem.
+In each night 140 links are clicked, 5 are new, 1 is renamed, and 5 get a click that is 35 to 400 days late;
+then nothing changes. Each load is a process of its own, into a DuckDB file, whose table of clicks is held
+against the sandbox's log in the end.
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
+import json
 import random
-import signal
-import sqlite3
+import resource
+import subprocess
 import sys
 import time
-from datetime import date, timedelta
-from multiprocessing import get_context
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.support.warehouses import postgres_server
-
-from slashtag.dlt import load, local_pipeline, slashtag_source
+from slashtag import AsyncSession
+from slashtag.dlt import Warehouse, audit, load
 from slashtag.sandbox import Sandbox
 
-CONTEXT = get_context("fork")
-Event, Process, Queue = CONTEXT.Event, CONTEXT.Process, CONTEXT.Queue
-LINKS = 400
-UNTIL = date.today()
-SINCE = (UNTIL - timedelta(days=3)).isoformat()
+DAY = timedelta(days=1)
 
 
-def count(destination: str, place: str, open_file: list[Any]) -> int | None:
-    """Return the number of links, None if the reader is locked out."""
-    if destination == "postgres":
-        if not open_file:
-            import psycopg2
-
-            open_file.append(psycopg2.connect(place))
-            open_file[0].autocommit = True
-        cursor = open_file[0].cursor()
-        cursor.execute("SELECT count(*) FROM slashtag.links")
-        return cursor.fetchone()[0]
-    try:
-        if destination == "sqlite":
-            file = sqlite3.connect(f"file:{place}?mode=ro", uri=True, timeout=0.1)
-            try:
-                return file.execute("SELECT count(*) FROM links").fetchone()[0]
-            finally:
-                file.close()
-        if destination == "duckdb":
-            with duckdb.connect(place, read_only=True) as opened:
-                return opened.execute("SELECT count(*) FROM slashtag.links").fetchall()[0][0]
-        return duckdb.sql(f"SELECT count(*) FROM '{place}/slashtag/links/*.parquet'").fetchall()[0][0]
-    except (duckdb.IOException, sqlite3.OperationalError) as error:
-        if "lock" in str(error) or "No such file" in str(error):
-            return None
-        raise
-
-
-def read(destination: str, place: str, ended: Any, found: Any) -> None:
-    seen, locked, errors = [], 0, []
-    opened: list[Any] = []
-    while not ended.is_set():
-        try:
-            rows = count(destination, place, opened)
-            if rows is None:
-                locked += 1
-            else:
-                seen.append(rows)
-        except Exception as error:
-            errors.append(f"{type(error).__name__}: {str(error)[:100]}")
-        time.sleep(0.005)
-    found.put((len(seen), min(seen, default=None), max(seen, default=None), locked, errors))
-
-
-def serve(found: Any, ended: Any) -> None:
-    """Serve an account."""
-    since = f"{SINCE}T00:00:00Z"
-    with Sandbox(urls=LINKS, clicks=5_000, tags=5, since=since, until=f"{UNTIL}T00:00:00Z") as box:
-        found.put({"base_url": box.base_url, "apikey": box.apikey, "apisecret": box.apisecret})
-        ended.wait()
-
-
-def load_once(arguments: dict[str, Any], account: dict[str, str]) -> None:
-    load(local_pipeline(**arguments), slashtag_source(**account, since=SINCE))
-
-
-def measure(destination: str, loads: int, url: str | None) -> None:
-    """Load again and again while a reader looks, and print what it saw."""
-    with TemporaryDirectory() as folder:
-        names = {"duckdb": "clicks.duckdb", "sqlite": "clicks.sqlite", "filesystem": "clicks"}
-        path = f"{folder}/{names.get(destination, '')}"
-        arguments: dict[str, Any] = {"destination": destination, "pipelines_dir": f"{folder}/dlt"}
-        arguments |= {} if destination == "postgres" else {"path": path}
-        if url:
-            os.environ["DESTINATION__POSTGRES__CREDENTIALS"] = url
-        ended, found = Event(), Queue()
-        server = Process(target=serve, args=(found, ended))
-        server.start()
-        account = found.get()
-
-        def start() -> Any:
-            run = Process(target=load_once, args=(arguments, account))
-            run.start()
-            return run
-
-        start().join()
-        reader = Process(target=read, args=(destination, url or path, ended, found))
-        reader.start()
-        chance, codes, began, usual = random.Random(7), list[int | None](), time.perf_counter(), 4.0
-        for n in range(loads):
-            begun, run = time.perf_counter(), start()
-            run.join(usual * chance.uniform(0.3, 0.8) if n % 4 == 1 else None)
-            if run.is_alive():
-                run.kill()
-                run.join()
-            codes.append(run.exitcode)
-            if run.exitcode == 0:
-                usual = time.perf_counter() - begun
-        ended.set()
-        looks, least, most, locked, errors = found.get()
-        reader.join()
-        server.join()
-        took, killed = time.perf_counter() - began, codes.count(-signal.SIGKILL)
-        print(
-            f"{destination:<11} {loads} loads, {killed} killed, {loads - killed - codes.count(0)} failed, "
-            f"{took:.0f} s: {looks:,} looks saw {least:,} to {most:,} links of {LINKS:,}; {locked:,} found "
-            f"the file locked; {len(errors)} errors {sorted(set(errors))[:3]}",
-            flush=True,
-        )
-
-
-def main() -> None:
-    given = sys.argv[1:]
-    loads = int(given.pop(0)) if given and given[0].isdigit() else 20
-    for destination in given or ["duckdb", "sqlite", "postgres", "filesystem"]:
-        if destination == "postgres":
-            with postgres_server() as url:
-                measure(destination, loads, url)
+async def run(what: str, path: str, since: str, login: dict[str, str]) -> dict[str, Any]:
+    began = time.perf_counter()
+    async with AsyncSession(**login) as session:
+        if what == "audit":
+            found = len((await audit(session, Warehouse(path))).differences)
         else:
-            measure(destination, loads, None)
+            found = sum((await load(session, Warehouse(path), since)).rows.values())
+        requests = session.metrics.attempts
+    seconds = round(time.perf_counter() - began, 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return {"what": what, "requests": requests, "found": found, "seconds": seconds, "MB": peak}
+
+
+def measure(what: str, path: Path, since: str, box: Sandbox) -> dict[str, Any]:
+    login = {"base_url": box.base_url, "apikey": box.apikey, "apisecret": box.apisecret}
+    told = json.dumps([what, str(path), since, login])
+    ran = subprocess.run([sys.executable, __file__, "--run", told], stdout=subprocess.PIPE, check=True)
+    return {**json.loads(ran.stdout), "file kB": path.stat().st_size // 1024}
+
+
+def change(box: Sandbox, rng: random.Random, night: int) -> None:
+    """Do what happens in a day."""
+    now, urls = datetime.now(UTC), box.truth.urls()
+    weights = [url.hits + 0.3 for url in urls]
+    for url in {url.id: url for url in rng.choices(urls, weights, k=140)}.values():
+        box.add_click(url.id, now - rng.choice((0, 0, 0, 1)) * DAY, times=rng.choice((1, 1, 2)))
+    for url in rng.sample(urls, 5):
+        box.add_click(url.id, now - rng.randrange(35, 400) * DAY)
+    for n in range(5):
+        box.add_click(box.add_url(f"new-{night}-{n}"), now)
+    named = ("renamed-" + str(night), rng.choice(urls).id)
+    box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", named)
+
+
+def main(links: int = 5_000, years: int = 3, *, nights: int = 3) -> list[dict[str, Any]]:
+    """Print the figures of each load, and return them."""
+    now, rng = datetime.now(UTC), random.Random(3)
+    # All months are whole ones.
+    since = (now - 365.25 * years * DAY).date().replace(day=1).isoformat()
+    rows: list[dict[str, Any]] = []
+    account = {"urls": links, "clicks": 40 * links, "since": f"{since}T00:00:00Z", "until": now.isoformat()}
+    with Sandbox(**account) as box, TemporaryDirectory() as folder:
+        path = Path(folder) / "clicks.duckdb"
+
+        def note(what: str, name: str) -> None:
+            rows.append({**measure(what, path, since, box), "what": name})
+            print(rows[-1], file=sys.stderr, flush=True)
+
+        note("load", "first load")
+        note("load", "nothing changed")
+        for night in range(nights):
+            change(box, rng, night)
+            note("load", f"night {night + 1}")
+        note("load", "nothing changed again")
+        note("audit", "audit")
+        with duckdb.connect(str(path)) as file:
+            held = file.execute("SELECT slashtag, date, clicks FROM slashtag.clicks_daily").fetchall()
+        counts = box.truth.per_key(since, str(now.date()))
+        true = {(name, day, n) for name, of in counts.items() for day, n in of.clicks.items() if n}
+        rows.append({"what": "wrong rows", "found": len(true ^ {*held})})
+        print(rows[-1], file=sys.stderr)
+    return rows
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--run"]:
+        print(json.dumps(asyncio.run(run(*json.loads(sys.argv[2])))))
+    else:
+        figures = main(*map(int, (word for word in sys.argv[1:] if word.isdigit())))
+        if "--json" in sys.argv:
+            print(json.dumps(figures))

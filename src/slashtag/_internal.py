@@ -11,11 +11,8 @@ from ._arrow import import_extra as import_extra
 from ._atomic_file import AtomicFile as AtomicFile
 from ._atomic_file import writing_to as writing_to
 from ._core.any_endpoint import METHODS as METHODS
-from ._core.batches import FEW_KEYS as FEW_KEYS
 from ._core.batches import Selector as Selector
 from ._core.batches import check_slashtag as check_slashtag
-from ._core.batches import halves as halves
-from ._core.batches import in_batches as in_batches
 from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
 from ._core.countries import find_country as find_country
@@ -43,9 +40,7 @@ from ._files import in_thread as in_thread
 from ._files import object_url as object_url
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
-from ._resources.second_answers import ask_until_sure as ask_until_sure
 from ._resources.top import rank as rank
-from ._resources.uncached_statistics import UncachedStatistics as UncachedStatistics
 from ._resources.urls import WantedLinks as WantedLinks
 from ._resources.urls import find_doubts as find_doubts
 from ._resources.urls import find_problems as find_problems
@@ -57,7 +52,6 @@ from ._saved_logins import login_path as login_path
 from ._saved_logins import profiles as profiles
 from ._saved_logins import read_login as read_login
 from ._saved_logins import save_login as save_login
-from ._sending.health import is_refusal as is_refusal
 from ._sending.metrics import MOST_BEHIND as MOST_BEHIND
 from ._summed_statistics import days as days
 from ._wording import did_you_mean as did_you_mean

@@ -1,4 +1,4 @@
-"""A server of S3 on the loopback, and the rows of a warehouse in its bucket."""
+"""A server of S3 on the loopback."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
-
-import duckdb
-
-from .warehouses import Target
 
 
 @contextmanager
@@ -36,14 +32,3 @@ def s3_server(bucket: str) -> Iterator[Any]:
     finally:
         s3fs.S3FileSystem.clear_instance_cache()
         server.stop()
-
-
-def rows_in_bucket(target: Target, table: str) -> list[tuple[Any, ...]]:
-    """Return the rows of clicks by day: of each slashtag and day, those that the last load has brought."""
-    import s3fs
-
-    with duckdb.connect() as database:
-        database.register_filesystem(s3fs.S3FileSystem(skip_instance_cache=True))
-        files = f"read_parquet('{target.arguments['path']}/slashtag/{table}/*/*.parquet')"
-        latest = "rank() OVER (PARTITION BY slashtag, date ORDER BY _dlt_load_id DESC) = 1"
-        return database.sql(f"SELECT slashtag, date, clicks, final FROM {files} QUALIFY {latest}").fetchall()

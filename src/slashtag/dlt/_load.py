@@ -184,7 +184,7 @@ async def load(
         unknown = account.changed | account.uncounted
         if last is None or this.since < last.since:
             unknown = {*account.names}
-        written = _Written(warehouse, last.through if last else date.min, unknown)
+        written = _Written(warehouse, last.through if last else date.min, {*account.names} - unknown)
         missing = [str(row[ID]) for row in account.listed.values() if row[SLASHTAG] is None]
         comparisons = _comparisons(
             session,
@@ -254,8 +254,8 @@ async def _begin(warehouse: Warehouse, account: Account, tags: list[Row], this: 
 class _Written:
     """Differences that are written, many at once; counts them."""
 
-    def __init__(self, warehouse: Warehouse, over: date, unknown: set[str]) -> None:
-        self._warehouse, self._over, self._unknown = warehouse, over, unknown
+    def __init__(self, warehouse: Warehouse, over: date, known: set[str]) -> None:
+        self._warehouse, self._over, self._known = warehouse, over, known
         self._kept: list[Found] = []
         self._waiting = 0
         self.rows = {table: 0 for table in TABLES if table.startswith("clicks")}
@@ -290,7 +290,7 @@ class _Written:
             self.rows["clicks_by_dimension"] += len(
                 (each.labels - each.held_labels) | (each.held_labels - each.labels)
             )
-            if each.name not in self._unknown:
+            if table == "clicks_daily" and each.name in self._known:
                 self.mended += sum(day < self._over for day in each.days)
 
 

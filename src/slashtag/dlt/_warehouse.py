@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
 import dlt
 from dlt.common.configuration.exceptions import ConfigFieldMissingException
 from filelock import FileLock, Timeout
@@ -86,6 +87,8 @@ class Warehouse:
             )
 
     def __enter__(self) -> Self:
+        # A connection does one thing at a time.
+        self._turn = anyio.Lock()
         with self._errors():
             if self._lock is not None:
                 Path(self._lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
@@ -126,13 +129,15 @@ class Warehouse:
         self, table: str, span: Span | None = None, names: Collection[Any] | None = None
     ) -> list[Row]:
         """Return the rows of a table, or those of a span of days and of some names."""
-        with self._errors():
-            return await in_thread(partial(self._store.rows, table, span, names))
+        async with self._turn:
+            with self._errors():
+                return await in_thread(partial(self._store.rows, table, span, names))
 
     async def replace(self, *changes: Replacement) -> None:
         """Replace rows of tables, in a database in one transaction."""
-        with self._errors():
-            await in_thread(partial(self._store.replace, changes))
+        async with self._turn:
+            with self._errors():
+                await in_thread(partial(self._store.replace, changes))
 
     @contextmanager
     def _errors(self) -> Generator[None, None, None]:
