@@ -93,11 +93,15 @@ class Warehouse:
             if self._lock is not None:
                 Path(self._lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire()
+            is_new = not Path(self.place).exists()
             try:
                 self._store = self._connect()
                 self._store.open()
             except BaseException:
                 self.__exit__()
+                if is_new and self.destination == "duckdb":
+                    # A file whose beginning alone is there, as of a full disk, could not be opened again.
+                    Path(self.place).unlink(missing_ok=True)
                 raise
         return self
 
