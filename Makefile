@@ -39,7 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test coverage test-more test-lowest check bench bench-pacing proof docs docs-serve clean
 
 demo: $(VENV)/.demo
-	$(VENV)/bin/slashtag demo
+	$(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/.dev
 	$(PY) -m pytest -n $(JOBS) $(ARGS)

@@ -31,7 +31,7 @@ async def draw_report() -> None:
 
 
 def draw_demo() -> None:
-    command = [Path(sys.executable).with_name("slashtag"), "demo"]
+    command = [sys.executable, DOCS.parent / "examples" / "demo.py"]
     printed = subprocess.run(  # noqa: S603
         command,
         env=os.environ | {"COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "xterm-256color"},
@@ -41,11 +41,11 @@ def draw_demo() -> None:
         check=True,
     ).stdout
     console = Console(record=True, width=80, file=open(os.devnull, "w"))  # noqa: SIM115
-    text = Text.from_ansi(f"$ slashtag demo\n{printed.rstrip()}\n")
+    text = Text.from_ansi(f"$ make demo\n{printed.rstrip()}\n")
     # Styled, wide characters have a place of their own; otherwise they would move the rest of the line.
     text.highlight_regex("[\u2e80-\uffff]", "not dim")
     console.print(text)
-    svg = console.export_svg(title="slashtag demo", unique_id="demo")
+    svg = console.export_svg(title="make demo", unique_id="demo")
     # Its fonts would be loaded from elsewhere.
     svg = re.sub(r"@font-face \{.*?\}\n", "", svg, flags=re.S)
     (DOCS / "demo.svg").write_text(re.sub("[ \t]+$", "", svg, flags=re.M), "utf-8")

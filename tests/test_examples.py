@@ -26,6 +26,7 @@ PRINTS = {
     "daily_clicks_to_csv": r"date,clicks\n2024-01-01,\d+\n(2024-\d\d-\d\d,\d+\n){364}2024-12-31,\d+\n",
     "many_tags": r"(.+: \d+ clicks, \d+ unique\n){20}",
     "known_rate_limit": r"5000 clicks; \d+ requests in \d+\.\d s, \d+ refused\n",
+    "demo": r"A made-up account [^\0]+: as in the click log\n[^\0]+\nEvery figure is exact\.\n",
     "own_http_session": r"\d+ clicks of 100 links; requests: /api/v1/urls, /api/v1/stats/yearly\n",
 }
 

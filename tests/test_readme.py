@@ -23,7 +23,7 @@ import typer.main
 from benchmarks._measure import Row
 
 import slashtag
-from slashtag import cli, pytest_plugin
+from slashtag import pytest_plugin
 from slashtag.cli.app import make_app
 from slashtag.sandbox import Sandbox
 
@@ -194,26 +194,6 @@ def test_every_command_is_documented() -> None:
     documented = [part for line in COMMANDS for part in line.split("slashtag ", 1)[1:]]
     for name in leaves(APP):
         assert any(part == name or part.startswith(f"{name} ") for part in documented), name
-
-
-def test_the_transcript_is_what_the_demo_prints(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["demo", "--urls", "1500", "--clicks", "20000", "--rate", "250"]
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    monkeypatch.setattr(sys, "argv", ["slashtag", *arguments])
-    monkeypatch.setattr("slashtag._sending.sender.Metrics.learned_rate", property(lambda _: 60.0))
-    assert cli.main() == 0
-    (transcript,) = re.findall(r"^\$ slashtag demo\n(.+?)^```", PAGES["docs/command-line.md"], re.S | re.M)
-    assert shape(transcript) == shape(capsys.readouterr().out)
-
-
-def shape(text: str) -> list[str]:
-    """Leave out what depends on the account, the machine and the width: numbers, tags, spaces, rules."""
-    text = re.sub(r"\d[\d,.]*", "0", text.replace("─", ""))
-    text = re.sub(r"tag \S+( \S)?(?=  )", "tag", text)
-    return text.split()
 
 
 def anchors(text: str) -> set[str]:

@@ -22,6 +22,7 @@ from slashtag._core.plan import make_plan
 PUBLIC_MODULES = {
     "bulk_update",
     "cli",
+    "counts",
     "dask",
     "dlt",
     "export",

@@ -53,8 +53,16 @@ class Login(Settings, omit_defaults=True, kw_only=True):
 _TYPES = get_type_hints(Settings)
 
 
-def settings(saved: Login | None) -> dict[str, Any]:
-    """Return the settings of the environment, over those saved; raises ConfigurationError."""
+def settings(login: str | Login | None = None) -> dict[str, Any]:
+    """Return the settings of the environment, over those of a login or of the one that a profile names.
+
+    Where no saved login is used, these are the ones that are saved without credentials. Raises
+    ConfigurationError.
+    """
+    saved = login if isinstance(login, Login) else find_saved(login)
+    if saved is None and _folder() is not None:
+        alone = read_login()
+        saved = alone if alone is not None and not alone.apikey else None
     found = {name: getattr(saved, name, None) for name in _TYPES}
     for name, kind in _TYPES.items():
         variable = f"SLASHTAG_{name.upper()}"
@@ -109,17 +117,6 @@ def find_saved(
             f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
         )
     return saved
-
-
-def find_zone(profile: str | None) -> str:
-    """Return the time zone saved with the login that is used, "" for none.
-
-    Where no saved login is used, it is the zone that is saved without credentials. Raises ConfigurationError.
-    """
-    if (saved := find_saved(profile)) is None and _folder() is not None:
-        alone = read_login()
-        saved = alone if alone is not None and not alone.apikey else None
-    return (saved.timezone or "") if saved is not None else ""
 
 
 def _is_same_service(one: str, other: str) -> bool:

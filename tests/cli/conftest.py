@@ -124,7 +124,8 @@ def nothing_set(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) ->
 
 def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     """Have these lines on stdin."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    text = "".join(f"{line}\n" for line in lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_killed_halfway_no_row_is_carried_out_twice(cli: Cli, own: Sandbox, writ
     own.latency = 0.02
     own.faults = [LOST]
     path = write(*ROWS)
-    command = ["urls", "update", "--from", str(path), "--concurrency", "4"]
+    command = ["urls", "update", "--from", str(path)]
     for killed_at in (15, 40):
         running = subprocess.Popen([SCRIPT, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while len(puts(own)) < killed_at and running.poll() is None:
@@ -111,7 +111,8 @@ def test_wrong_credentials_change_nothing_and_a_rerun_makes_every_change(
     assert puts(own) == []
     # As if they were replaced meanwhile.
     own.faults = [Fault(kind="401", method="PUT")]
-    ran = cli("urls", "update", "--from", str(path), "--concurrency", "1")
+    monkeypatch.setenv("SLASHTAG_CONCURRENCY", "1")
+    ran = cli("urls", "update", "--from", str(path))
     assert ran.code == 1
     assert "run the same command again to go on" in ran.error
     assert [entry["status"] for entry in told(path).values()] == ["failed"]

@@ -36,7 +36,7 @@ def slow(serve: Serve) -> Iterator[Sandbox]:
 def test_ctrl_c_and_sigterm_say_how_to_go_on(
     cli: Cli, slow: Sandbox, tmp_path: Path, number: int, exit_code: int, background: bool
 ) -> None:
-    command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
+    command = ["export", "clicks", "..".join(SPAN), "-o", str(tmp_path / "a.csv")]
     # What a shell starts in the background ignores SIGINT.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if background else None
     with started(*command) as running:
@@ -65,7 +65,7 @@ def test_a_full_disk_is_one_line_and_the_journal_stays(
     # Several commits pass before the journal is too large.
     slow.latency = 0.02 if limit < 400_000 else 0.0
     (tmp_path / "a.csv").write_text("before")
-    command = ["export", "clicks", *SPAN, "--all", "-o", str(tmp_path / "a.csv"), "--concurrency", "4"]
+    command = ["export", "clicks", "..".join(SPAN), "-o", str(tmp_path / "a.csv")]
     # Compiled files would be cut too, and break every later run.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = run(sys.executable, "-c", LIMITED, str(limit), SCRIPT, *command, env=environment)

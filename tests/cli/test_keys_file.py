@@ -18,7 +18,7 @@ from slashtag.tables import Column, Table, open_table
 from .conftest import Cli, Ran, objects
 
 SPAN = ("2024-01-01", "2024-02-29")
-RANGE = ("stats", "range", *SPAN)
+RANGE = ("stats", "..".join(SPAN))
 #: More than two pages of the listing.
 MANY = 1_001
 
@@ -95,7 +95,6 @@ def test_every_kind_of_table_names_the_same_links(
         ("short_url", "https://a.example/{0}", "no column slashtag"),
         ("k0,k1", "k{0},k{0}", "'k0,k1'"),
         ("k0", "#k{0}", ""),
-        ("k0", "k{0},", ""),
         ("k0", "k{0},k", "line 2"),
         ("slashtag", "k{0};,k", "line 2"),
         ("id,slashtag", "{0},", "line 2"),
@@ -110,10 +109,7 @@ def test_what_is_neither_is_refused_however_long_it_is(
 ) -> None:
     path = tmp_path / "keys"
     path.write_text("\n".join([head, *map(form.format, range(count))]))
-    ran = cli(*RANGE, "--keys-file", str(path), "--no-check")
-    if not says:
-        assert ran.code == 0
-        return
+    ran = cli(*RANGE, "--keys-file", str(path))
     assert (ran.code, box.requests) == (2, [])
     assert says in ran.error
 
@@ -122,7 +118,7 @@ def test_an_id_beside_a_slashtag_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "keys.csv"
     path.write_text("id,slashtag\n1234567890123456789,k0\n,k1\nmine-7,k2\n")
     with path.open("rb") as file:
-        options = SelectionOptions(None, file, None, False, None, False, False)  # type: ignore[arg-type]
+        options = SelectionOptions(None, file, None, False, None)  # type: ignore[arg-type]
     assert options.given == [GivenKey("k0", 1234567890123456789), GivenKey("k1"), GivenKey("k2")]
     assert options.slashtags == ["k0", "k1", "k2"]
 

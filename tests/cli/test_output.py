@@ -1,145 +1,173 @@
-"""What reaches a terminal: no sequences of the service's, and what the client waits for."""
+"""Rows on stdout and in files: the same values in each form, safe to look at on a terminal."""
 
 from __future__ import annotations
 
 import csv
 import io
-import sys
-from types import SimpleNamespace
-from typing import Any
+import json
+import os
+import pty
+import re
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from rich.console import Console
-from rich.progress import Progress
+from openpyxl import load_workbook
 
-from slashtag.cli import stderr
-from slashtag.cli.stderr import TimeLeft, Watch
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, Serve, objects
+from .test_entry import SCRIPT
 
-EVIL = "https://example.com/\x1b]0;x\x07\x9b31m\r\x7f\u202e\U000e0041end"
+QUESTION = ("stats", "2024-06", "--by", "country", "--compare", "previous")
 
 
-@pytest.mark.parametrize("command", [("urls", "list"), ("export", "urls")])
-@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
-def test_rows_cannot_steer_the_terminal(
-    cli: Cli, own: Sandbox, monkeypatch: pytest.MonkeyPatch, command: tuple[str, str], form: str
+def from_parquet(path: Path) -> list[list[object]]:
+    rows = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+    return [list(row.values()) for row in rows]
+
+
+READ: dict[str, Callable[[Path], list[list[object]]]] = {
+    "jsonl": lambda path: [list(row.values()) for row in objects(path.read_text("utf-8"))],
+    "xlsx": lambda path: [
+        list(row) for row in list(load_workbook(path).worksheets[0].iter_rows(values_only=True))[1:]
+    ],
+    "parquet": from_parquet,
+}
+
+
+@pytest.mark.parametrize("form", READ)
+def test_a_file_has_the_rows_of_stdout(cli: Cli, tmp_path: Path, form: str) -> None:
+    expected = [list(row.values()) for row in objects(cli(*QUESTION).out)]
+    path = tmp_path / f"x.{form}"
+    ran = cli(*QUESTION, "-o", str(path))
+    assert (ran.code, ran.out) == (0, "")
+    assert f"{len(expected)} rows to {path}; " in ran.err
+    assert "span: 2024-06-01..2024-06-30, compared with: 2024-05-01..2024-05-31, complete: true" in ran.err
+    assert READ[form](path) == expected
+
+
+def test_csv_on_stdout_has_the_same_values(cli: Cli) -> None:
+    header, *rows = csv.reader(io.StringIO(cli(*QUESTION, "--format", "csv").out))
+    expected = objects(cli(*QUESTION).out)
+    assert header == list(expected[0])
+    assert rows == [["" if value is None else str(value) for value in row.values()] for row in expected]
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize(
+    "command",
+    [
+        QUESTION,
+        ("stats", "2024-06"),
+        ("top", "2024"),
+        ("urls", "list"),
+        ("stats", "2024", "--by", "tag,week"),
+    ],
+)
+def test_a_table_fits_the_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], width: int
 ) -> None:
-    # On a terminal a table has styles.
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: form != "table")
-    monkeypatch.setenv("COLUMNS", "250")
-    own.add_url("évil", destination=EVIL)
-    out = cli(*command, "--format", form).out
-    assert out.replace("\n", "").isprintable()
-    assert "évil" in out
-    if form == "jsonl":
-        assert EVIL in {row["destination"] for row in objects(out)}
-
-
-def test_rows_in_a_file_or_pipe_stay_as_they_are(cli: Cli, own: Sandbox) -> None:
-    own.add_url("evil", destination=EVIL)
-    rows = csv.DictReader(io.StringIO(cli("urls", "list", "--format", "csv").out, newline=""))
-    assert EVIL in {row["destination"] for row in rows}
-
-
-@pytest.fixture
-def looked() -> Any:
-    """Return the counters, what is looked at after some seconds, and what was printed."""
-    now, printed = [1_000.0], list[str]()
-    names = "bytes_received throttled replayed attempts in_flight waiting paused_for retry_in"
-    counters: Any = SimpleNamespace(**dict.fromkeys(names.split(), 0), learned_rate=None)
-    display = counters.display = Progress(disable=True, get_time=lambda: now[0])
-    task = display.add_task("counting", total=None, count="", status="")
-    watch = Watch(Console(), lambda text, **_: printed.append(text))
-    watch.source, watch.display = lambda: counters, display
-    watch.look(now[0])
-
-    def after(seconds: float) -> str:
-        now[0] += seconds
-        watch.look(now[0])
-        return str(display.tasks[task].fields["status"]) if display.tasks else ""
-
-    return counters, after, printed
-
-
-def test_a_wait_for_the_limit_is_shown_with_its_seconds(looked: Any) -> None:
-    counters, after, _ = looked
-    counters.paused_for, counters.waiting = 42.0, 3
-    assert after(1) == "waiting 42 s for the service's limit"
-    counters.paused_for = 0.5
-    assert after(1) == "0 requests/s"
-    counters.paused_for, counters.waiting = 42.0, 0
-    assert after(1) == "0 requests/s"
-
-
-@pytest.mark.usefixtures("quick_retries")
-def test_the_first_failure_is_named_unless_the_service_has_answered(cli: Cli, serve: Serve) -> None:
-    ran = cli("urls", "list", "--base-url", "http://127.0.0.1:1")
-    first, last = ran.lines
-    assert first.startswith("warning: GET tags: Cannot connect to host 127.0.0.1:1 ")
-    assert first.endswith("; attempt 1 failed, again in 0.00 s")
-    assert last.startswith("error: ")
-    assert cli("urls", "list", "--base-url", "http://127.0.0.1:1", "-q").error.startswith("error: ")
-    with serve(faults=[Fault(kind="html-200")]):
-        first = cli("urls", "list").lines[0]
-    assert "not the documented answer" in first
-    assert "attempt 1 failed, again in" in first
-    with serve(faults=[Fault(kind="500", every=2)]) as box:
-        assert cli("urls", "list").err == ""
-        assert len(box.requests) > 2
-
-
-@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
-def test_the_wait_for_a_retry_is_shown_in_the_progress_line(
-    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
-) -> None:
-    monkeypatch.setattr(stderr, "INTERVAL", 0.05)
-    waits = iter([1.0])
-    monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_: next(waits, 0.001))
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    kind = "429" if headers else "500"
-    with serve(faults=[Fault(kind=kind, headers=headers, times=1, path="*/stats*")]):
-        ran = cli("stats", "alltime", "--all")
+    monkeypatch.setenv("COLUMNS", str(width))
+    ran = cli(*command, "--format", "table")
     assert ran.code == 0
-    assert "retrying in 1 s" in ran.err
+    assert max(map(len, ran.out.splitlines())) <= width
 
 
-@pytest.mark.parametrize("power", [1.0, 1.4, 2.0])
-def test_the_time_left_is_right_where_time_is_a_power_of_what_is_done(power: float) -> None:
-    left = TimeLeft()
-    left.look(0, 1_000, 50.0, is_replayed=False)
-    # The first half came from a journal, in no time.
-    left.look(500, 1_000, 51.0, is_replayed=True)
-    found = None
-    for done in range(10, 251, 10):
-        found = left.look(500 + done, 1_000, 51.0 + 60 * (done / 250) ** power, is_replayed=False)
-    assert found == pytest.approx(60 * (2**power - 1), rel=0.01)
+def test_a_table_shows_the_numbers_of_the_rows(cli: Cli) -> None:
+    drawn = cli(*QUESTION, "--format", "table").out
+    for row in objects(cli(*QUESTION).out)[:5]:
+        (line,) = [line.split() for line in drawn.splitlines() if line.split()[:1] == [row["country"]]]
+        assert line[1:4] == [f"{row['clicks']:,}", f"{row['percent']:.1f}", f"{row['clicks_before']:,}"]
 
 
-def test_what_a_session_waits_for_is_shown_and_printed_every_30_s(looked: Any) -> None:
-    counters, after, printed = looked
-    task = counters.display.tasks[0]
-    counters.learned_rate = 20.4
-    for second in range(1, 31):
-        counters.attempts = counters.bytes_received = 20 * second
-        counters.display.update(
-            task.id, completed=20 * second, total=2_400, count=f"{20 * second:,} of 2,400"
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("-o", "x.txt"), "x.txt"),
+        (("-o", "x.csv", "--format", "jsonl"), "leave out --format"),
+        (("-o", "missing/x.csv"), "missing/x.csv"),
+        (("--format", "xml"), "xml"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_sent(
+    cli: Cli,
+    box: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = cli("stats", "2024-06", *arguments)
+    assert (ran.code in (1, 2), says in ran.error, list(box.requests)) == (True, True, [])
+
+
+def on_terminal(line: str) -> str:
+    """What a terminal shows of a line of a shell."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.environ["TERM"] = "xterm"
+        os.execvp("sh", ["sh", "-c", line.replace("slashtag ", f"'{SCRIPT}' ", 1)])
+    shown = b""
+    # It ends with an error where nobody writes any more.
+    with suppress(OSError):
+        while more := os.read(terminal, 65_536):
+            shown += more
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return shown.decode()
+
+
+def test_a_terminal_gets_a_table_and_no_control_characters_of_the_service(own: Sandbox, cli: Cli) -> None:
+    own.add_url("evil", destination="https://x.example/\x1b]0;title\x07\x7f")
+    assert "created at" in on_terminal("slashtag urls list --limit 3")
+    for form in ("table", "jsonl", "csv"):
+        shown = on_terminal(f"slashtag urls list --search evil --format {form} -q")
+        assert "x.example" in shown
+        assert not re.search("\x1b\\]|\x07|\x7f", shown)
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("slashtag urls list | head -n 2", '{"id":1000001'),
+        ("slashtag export urls --format jsonl", '{"id":1000001'),
+        ("slashtag doctor --format jsonl | cat", '{"check":"credentials"'),
+    ],
+)
+def test_progress_is_gone_before_rows_are_written(serve: Serve, line: str, first: str) -> None:
+    # Slow enough that progress is drawn before the first answer.
+    with serve(urls=700, clicks=50, latency=0.2):
+        shown = on_terminal(line)
+    progress, found, rows = shown.partition(first)
+    assert found
+    # The line was erased, and no later one was drawn.
+    assert re.search(r"\x1b\[2K[^━]*$", progress)
+    assert "━" not in rows
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(("command", "unbuffered"), [("urls list", "1"), ("tags list", ""), ("--help", "")])
+def test_a_full_disk_behind_stdout_is_an_error(command: str, unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [SCRIPT, *command.split()], stdout=full, stderr=subprocess.PIPE, env=environment, check=False
         )
-        shown = after(1)
-    assert shown == "20 requests/s, limit 20, about 0:01:30 left"
-    assert printed == [f"counting: 600 of 2,400; {shown}"]
-    counters.retry_in = 4.5
-    assert [after(1), after(1), after(1)] == ["retrying in 5 s"] * 3
-    # While a request is under way, its answer is waited for.
-    counters.in_flight = 1
-    assert after(1) == "no answer for 4 s"
-    assert after(26) == "no answer for 30 s"
-    assert printed[1:] == ["counting: 600 of 2,400; no answer for 30 s"]
-    # Where a bar is drawn, nothing is printed; where there is none, the wait is.
-    counters.display.disable = False
-    assert after(30) == "no answer for 60 s"
-    counters.display.remove_task(task.id)
-    after(30)
-    assert printed[2:] == ["no answer for 90 s"]
+    assert ran.returncode == 1
+    assert b"No space left on device" in ran.stderr
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as broken:
+        ran = subprocess.run(
+            [SCRIPT, "urls", "list", "-vv"], stdout=subprocess.PIPE, stderr=broken, check=False
+        )
+    assert (ran.returncode, len([json.loads(line) for line in ran.stdout.splitlines()])) == (0, 130)

@@ -12,7 +12,7 @@ from slashtag.sandbox import Sandbox
 
 from .conftest import Cli
 
-JULY = ("report", "2024-07-01", "2024-07-31")
+JULY = ("report", "2024-07")
 
 
 @pytest.fixture(autouse=True)
@@ -61,42 +61,9 @@ def test_what_is_to_be_said_with_it_is_told_too(cli: Cli, own: Sandbox) -> None:
 
 def test_a_span_that_is_not_over_is_said(cli: Cli) -> None:
     today = datetime.now(UTC).date()
-    ran = cli("report", str(today - timedelta(days=3)), str(today + timedelta(days=3)), "-o", "report.html")
+    ran = cli("report", f"{today - timedelta(days=3)}..{today + timedelta(days=3)}", "-o", "report.html")
     assert "3 of 7 days over" in ran.err
     assert "3 of 7 days over" in Path("report.html").read_text("utf-8")
-
-
-@pytest.mark.unmeasured
-def test_title_logo_and_colour_are_on_the_page(cli: Cli, folder: Path) -> None:
-    assert cli(*JULY, "-o", "logo.png", "--keys", "nope", "--no-check").code == 0
-    given = ("--title", "July <at> us", "--logo", "logo.png", "--accent", "#0a7f5a", "--top", "0")
-    assert cli(*JULY, "-o", "report.html", *given).code == 0
-    page = Path("report.html").read_text("utf-8")
-    assert "<h1><bdi>July &lt;at&gt; us</bdi></h1>" in page
-    assert "data:image/png;base64," in page
-    assert "--accent: #0a7f5a;" in page
-
-
-def test_it_shows_hours(cli: Cli, box: Sandbox) -> None:
-    each = box.truth.per_key("2024-07-01", "2024-07-07")
-    key = max(each, key=lambda key: each[key].total_clicks)
-    ran = cli("report", "2024-07-01", "2024-07-07", "-o", "report.html", "--hours", "--keys", key, "-v")
-    assert ran.code == 0
-    assert 'id="hours"' in Path("report.html").read_text("utf-8")
-    # Every hour of a day with clicks, for the one link.
-    hours = 24 * sum(clicks > 0 for clicks in each[key].clicks.values())
-    assert f"{hours} requests" in ran.err
-    asked = len(box.requests)
-    assert cli("report", "2024", "-o", "report.html", "--hours").code == 2
-    assert len(box.requests) == asked
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize(("name", "start"), [("report.png", b"\x89PNG"), ("report.pdf", b"%PDF")])
-def test_it_draws_a_picture(cli: Cli, name: str, start: bytes) -> None:
-    ran = cli(*JULY, "-o", name, "--all", "--quiet", "--top", "0")
-    assert (ran.code, ran.err) == (0, "")
-    assert Path(name).read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize(

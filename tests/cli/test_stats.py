@@ -1,169 +1,252 @@
-"""`slashtag stats` of every kind, compared with the true figures of the account."""
+"""`stats`: what each question answers beside the numbers that test_truth.py counts."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import re
-from typing import Any
-from zoneinfo import ZoneInfo
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from openpyxl import load_workbook
 
-from slashtag import GeoStats, PeriodStats, _resources
-from slashtag.sandbox import Sandbox
+from slashtag.cli import selection
+from slashtag.sandbox import Fault, Sandbox
+from tests.support.own_count import read_log
+from tests.support.sandboxes import forget
 
-from .conftest import Cli, objects
+from .conftest import Cli, Serve, failing, objects
 
 
-def counts(out: str) -> dict[str, dict[str, int]]:
+def at(monkeypatch: pytest.MonkeyPatch, *moment: int) -> None:
+    """Have another present time."""
+    monkeypatch.setattr(selection, "now_in", datetime(*moment, tzinfo=UTC).astimezone)  # type: ignore[misc]
+
+
+def test_all_dimensions_of_a_span_are_rows(cli: Cli, box: Sandbox) -> None:
+    true = box.truth.range("2024-06-01", "2024-06-30")
+    ran = cli("stats", "2024-06")
     found: dict[str, dict[str, int]] = {}
-    for line in out.splitlines():
-        row: Any = json.loads(line)
+    for row in objects(ran.out):
         found.setdefault(row["dimension"], {})[row["label"]] = row["clicks"]
-    return found
+    assert found.pop("total") == {"": true.total_clicks}
+    assert found.pop("day") == {str(day): n for day, n in true.clicks.items()}
+    assert found == {name: getattr(true, name) for name in found}
+    assert {*found} == {"device", "browser", "platform", "country", "referrer"}
+    assert f"2024-06-01 to 2024-06-30 (UTC): {true.total_clicks} clicks; " in ran.err
 
 
-@pytest.mark.parametrize("command", [("year", "2024"), ("alltime",)])
-def test_a_year_and_all_time_are_counted(cli: Cli, box: Sandbox, command: tuple[str, ...]) -> None:
-    tag = box.truth.tags()[0].name
-    truth = box.truth.year(2024, tag=tag) if len(command) > 1 else box.truth.alltime(tag=tag)
-    found = counts(cli("stats", *command, "--tag", tag).out)
-    assert found["total"] == {"": truth.clicks_total}
-    assert found["unique"] == {"": truth.clicks_unique}
-    assert found["repeated"] == {"": truth.clicks_repeated}
-    assert found["country"] == truth.country
+@pytest.mark.parametrize("span", ["2023", "alltime"])
+def test_a_year_and_all_time_have_unique_clicks_languages_and_zones(
+    cli: Cli, box: Sandbox, span: str
+) -> None:
+    true = box.truth.alltime() if span == "alltime" else box.truth.year(2023)
+    forget(box)
+    rows = objects(cli("stats", span).out)
+    asked = {arrival.path.rpartition("/")[2] for arrival in box.requests} - {"urls"}
+    assert asked == {"alltime" if span == "alltime" else "yearly"}
+    found = {(row["dimension"], row["label"]): row["clicks"] for row in rows}
+    assert found["total", ""] == true.clicks_total
+    assert found["unique", ""] + found["repeated", ""] == true.clicks_total
+    assert found["unique", ""] >= true.clicks_unique
     months = {
-        f"{year}-{month:02d}": n
-        for year, by_month in truth.clicks_breakdown.items()
-        for month, n in by_month.items()
+        f"{year}-{n:02d}": clicks for year, of in true.clicks_breakdown.items() for n, clicks in of.items()
     }
-    assert {label: n for label, n in found["month"].items() if n} == {
-        label: n for label, n in months.items() if n
-    }
+    assert {label: n for (name, label), n in found.items() if name == "month"} == months
+    zones = {row["timezone"]: row["clicks"] for row in objects(cli("stats", span, "--by", "timezone").out)}
+    assert zones == true.timezone
 
 
-def test_a_country_is_counted(cli: Cli, box: Sandbox) -> None:
-    truth = box.truth.country("DE", "2024-01-01", "2024-12-31")
-    ran = cli("stats", "country", "de", "2024-01-01", "2024-12-31", "--all", "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(ran.out)))
-    states = {row["label"]: int(row["clicks"]) for row in rows if row["dimension"] == "state"}
-    assert {label: n for label, n in states.items() if n} == {k: n for k, n in truth.state.items() if n}
-    assert rows[0] == {"dimension": "total", "label": "", "clicks": str(sum(truth.state.values()))}
+def test_a_year_in_a_zone_of_two_offsets_is_counted_by_days(cli: Cli, box: Sandbox) -> None:
+    true = box.truth.range("2023-01-01", "2023-12-31", timezone="+01:00")
+    found = objects(cli("stats", "2023", "--timezone", "Europe/Berlin", "--by", "month").out)
+    assert len(found) == 12
+    assert abs(sum(row["clicks"] for row in found) - true.total_clicks) < 20
+    ran = cli("stats", "2023", "--timezone", "Europe/Berlin", "--by", "timezone")
+    assert (ran.code, "one offset" in ran.error) == (2, True)
 
 
-@pytest.mark.unmeasured
+@pytest.mark.parametrize("by", ["state", "city", "month", "week"])
+def test_one_country_is_counted_by_places_or_by_time(cli: Cli, box: Sandbox, by: str) -> None:
+    true = box.truth.country("US", "2024-06-01", "2024-06-30")
+    log = [
+        click
+        for click in read_log(box)
+        if click.labels["country"] == "US" and f"{click.at:%Y-%m}" == "2024-06"
+    ]
+    rows = objects(cli("stats", "2024-06", "--country", "us", "--by", by).out)
+    assert sum(row["clicks"] for row in rows) == len(log) > 0
+    if by in ("state", "city"):
+        assert {row[by]: row["clicks"] for row in rows if row["clicks"]} == {
+            label: n for label, n in getattr(true, by).items() if n
+        }
+    ran = cli("stats", "2024-06", "--country", "Atlantis")
+    assert (ran.code, "Atlantis" in ran.error) == (2, True)
+
+
+@pytest.mark.parametrize("by", ["day,country", "country,week", "month,device"])
+def test_days_weeks_and_months_are_counted_by_labels(cli: Cli, box: Sandbox, by: str) -> None:
+    unit, label = sorted(by.split(","), key=lambda name: name not in ("day", "week", "month"))
+    rows = objects(cli("stats", "2024-06-03..2024-06-20", "--by", by).out)
+    log = Counter(
+        click.labels[label] for click in read_log(box) if "2024-06-03" <= f"{click.at:%F}" <= "2024-06-20"
+    )
+    found = Counter[str]()
+    for row in rows:
+        found[row[label]] += row["clicks"]
+        assert list(row)[:2] == [unit, label]
+    assert found == log
+    assert cli("stats", "2024-06", "--by", by, "--compare", "previous").code == 2
+
+
+def test_hours_of_the_log_are_those_of_the_rows(cli: Cli, box: Sandbox) -> None:
+    rows = objects(cli("stats", "2024-06-03..2024-06-05", "--by", "hour", "--compare", "previous").out)
+    log = Counter(f"{click.at:%FT%H:%M}"[:13] for click in read_log(box))
+    timed = [row for row in rows if row["hour"]]
+    assert len(timed) == 72
+    for row in timed:
+        assert row["clicks"] == log[row["hour"][:13]]
+        assert row["clicks_before"] == log[row["compared_with"][:13]]
+
+
+# -- what is easily read wrong
+
+
+def test_the_part_of_today_counts_as_no_day(cli: Cli, own: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2024-06-14 is a Friday: three whole ones of 24 clicks, and a fourth that has begun."""
+    at(monkeypatch, 2024, 6, 14, 6)
+    for day in ("2024-05-24", "2024-05-31", "2024-06-07"):
+        own.add_click("a1", f"{day}T09:00:00", times=24)
+    own.add_click("a1", "2024-06-14T05:00:00", times=7)
+    rows = objects(cli("stats", "4w", "--by", "weekday").out)
+    (friday,) = (row for row in rows if row["weekday"] == "Friday")
+    assert (friday["clicks"], friday["clicks_per_day"]) == (79, 24.0)
+
+
+def test_a_part_of_a_month_is_compared_with_the_days_before(cli: Cli, own: Sandbox) -> None:
+    own.add_click("a1", "2024-10-08T09:00:00", times=52)
+    ran = cli("stats", "2024-10-14..2024-10-20", "--by", "month", "--compare", "previous")
+    (row,) = objects(ran.out)
+    assert (row["month"], row["days"], row["clicks_before"]) == ("2024-10", 7, 52)
+
+
+def test_a_week_that_is_not_whole_is_marked(cli: Cli, box: Sandbox) -> None:
+    for by in ("week", "tag,week"):
+        rows = objects(cli("stats", "2024-06-06..2024-06-18", "--by", by).out)
+        assert {row["week"]: row["days"] for row in rows} == {
+            "2024-06-03": 4,
+            "2024-06-10": 7,
+            "2024-06-17": 2,
+        }
+
+
+def test_a_workbook_says_what_each_day_is_compared_with(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    """From four weeks on the same weekdays: the first days of the month before are compared with none."""
+    path = tmp_path / "x.xlsx"
+    assert cli("stats", "2024-07", "--by", "day", "--compare", "previous", "-o", str(path)).code == 0
+    book = load_workbook(path)
+    header, *rows = book.worksheets[0].iter_rows(values_only=True)
+    found = [dict(zip(header, row, strict=True)) for row in rows]
+    june = box.truth.range("2024-06-01", "2024-06-30").clicks
+    assert sum(row["clicks_before"] or 0 for row in found) == sum(june.values())
+    left = {row["compared_with"]: row["clicks_before"] for row in found if row["day"] is None}
+    assert left == {f"2024-06-0{n}": clicks for n in (1, 2) if (clicks := june[datetime(2024, 6, n).date()])}
+    assert found[0]["compared_with"] == "2024-06-03"
+    about = dict(book["about"].iter_rows(values_only=True))
+    assert (about["span"], about["compared_with"]) == ("2024-07-01..2024-07-31", "2024-06-01..2024-06-30")
+    assert (about["timezone"], about["complete"]) == ("+00:00", "true")
+
+
+def test_other_rows_name_the_span_that_they_are_compared_with(cli: Cli) -> None:
+    for compare, span in (("previous", "2024-05-01..2024-05-31"), ("last-year", "2023-06-01..2023-06-30")):
+        rows = objects(cli("stats", "2024-06", "--by", "country", "--compare", compare).out)
+        assert {row["compared_with"] for row in rows} == {span}
+
+
+def test_all_tags_are_rows_and_add_up_to_the_account(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "tags.xlsx"
+    assert cli("stats", "2024", "--by", "tag", "-o", str(path)).code == 0
+    _, *rows = load_workbook(path).worksheets[0].iter_rows(values_only=True)
+    assert len(rows) == len(box.truth.tags()) + 1 > 20
+    assert sum(row[1] for row in rows) == box.truth.range("2024-01-01", "2024-12-31").total_clicks
+    assert rows[-1][0] == "no tag"
+
+
+def test_links_without_a_tag_have_one_number_where_a_slashtag_is_shared(cli: Cli, own: Sandbox) -> None:
+    own.add_tag("spring")
+    tagged = own.add_url("a0", tag="spring", domain_id=1)
+    own.add_click("a0", "2024-06-02T00:00:00", times=20)
+    own.add_click(tagged, "2024-06-02T00:00:00", times=3)
+    of_all = {row["tag"]: row["clicks"] for row in objects(cli("stats", "2024-06", "--by", "tag").out)}
+    assert {name: n for name, n in of_all.items() if n} == {"spring": 3, "no tag": 20}
+    ran = cli("stats", "2024-06", "--untagged", "--by", "country")
+    assert (ran.code, sum(row["clicks"] for row in objects(ran.out))) == (0, 20)
+    assert len(ran.lines) == 1
+    # A short URL that shares its slashtag cannot be counted alone.
+    ran = cli("stats", "2024-06", "--keys", own.truth.urls()[0].short_url)
+    assert (ran.code, "a0" in ran.err) == (3, True)
+
+
+def test_given_links_are_counted_by_their_tag(cli: Cli, own: Sandbox) -> None:
+    for name in ("spring", "autumn"):
+        own.add_tag(name)
+    own.add_url("a1", tag="spring", domain_id=1)
+    own.add_url("b", tag="autumn")
+    for key, times in (("a0", 2), ("a1", 3), ("b", 4)):
+        own.add_click(key, "2024-06-02T00:00:00", times=times)
+    rows = objects(cli("stats", "2024-06", "--keys", "a0,a1,b", "--by", "tag").out)
+    assert {row["tag"]: row["clicks"] for row in rows} == {"autumn": 4, "no tag, spring": 3, "no tag": 2}
+
+
+def test_the_number_of_links_that_are_counted_together_is_right(cli: Cli, own: Sandbox) -> None:
+    ran = cli("stats", "2024-06", "--keys", "a0,a1,a1,a2,nobody,a3,a3")
+    assert "the 4 links are counted together" in ran.err
+    assert ran.code == 3
+
+
+def test_what_fails_is_told_and_the_exit_code_is_not_0(cli: Cli, box: Sandbox, quick_retries: None) -> None:
+    with failing(box, Fault(kind="400", path="/api/v1/stats*")):
+        ran = cli("stats", "2024-06")
+    assert (ran.code, ran.out) == (2, "") or ran.code == 1
+    with failing(box, Fault(kind="403", path="/api/v1/tags")):
+        assert cli("stats", "2024-06", "--by", "tag").code == 1
+
+
+def test_no_links_are_no_clicks(cli: Cli, serve: Serve) -> None:
+    with serve(urls=0, clicks=0):
+        ran = cli("stats", "2024-06", "--by", "day")
+        assert (ran.code, sum(row["clicks"] for row in objects(ran.out))) == (0, 0)
+        assert cli("stats", "2024-06", "--untagged").code == 2
+
+
 @pytest.mark.parametrize(
-    ("command", "by"),
+    ("arguments", "says"),
     [
-        (("range", "2024-01-15", "2024-04-10"), "day"),
-        (("range", "2024-01-15", "2024-04-10"), "country"),
-        (("year", "2024"), "month"),
-        (("year", "2024"), "device"),
-        (("country", "US", "2024-01-01", "2024-12-31"), "city"),
+        ("2024 --by colour", "there are"),
+        ("2024 --by contry", "'country'"),
+        ("2024 --by link", "slashtag top"),
+        ("2024 --by country,device", "one is tag, day, week or month"),
+        ("2024 --by week,month", "one is tag, day, week or month"),
+        ("2024 --by tag,hour", "not counted for each tag"),
+        ("2024 --by tag,week,day", "two dimensions"),
+        ("2024-06 --by language", "whole year"),
+        ("alltime --by day", "there are"),
+        ("alltime --compare previous", "alltime"),
+        ("alltime --country US", "alltime"),
+        ("2020..2024 --by day,country", "at most 100"),
+        ("2024 --by hour", "32 days"),
+        ("2024 --compare 2024", "itself"),
+        ("2999 --by day", "after today"),
+        ("octobr --by day", "is not a date range"),
+        ("--by day", "give a SPAN"),
+        ("2024-06 --timezone Mars/Olympus", "Mars/Olympus"),
+        ("2024-06 --tag nobody", "no tag 'nobody'"),
+        ("2024-06 --tag a --keys b", "only one of"),
     ],
 )
-def test_one_dimension_has_every_label_and_its_share(cli: Cli, command: tuple[str, ...], by: str) -> None:
-    everything = counts(cli("stats", *command, "--all").out)
-    total = everything["total"][""]
-    rows = [json.loads(line) for line in cli("stats", *command, "--all", "--by", by).out.splitlines()]
-    assert rows == [
-        {by: label, "clicks": n, "percent": round(100 * n / total, 1)} for label, n in everything[by].items()
-    ]
-    drawn = cli("stats", *command, "--all", "--by", by, "--format", "table").out
-    assert all(label in drawn for label in everything[by])
-    assert drawn.split()[-2:] == ["total", f"{total:,}"]
-
-
-@pytest.mark.parametrize(
-    ("by", "spans"),
-    [
-        ("month", {"2024-01": "2024-01-15..2024-01-31", "2024-02": "2024-02-01..2024-02-20"}),
-        ("week", {"2024-01-15": "2024-01-17..2024-01-21", "2024-01-22": "2024-01-22..2024-01-27"}),
-    ],
-)
-def test_days_are_summed_by_month_and_week(cli: Cli, box: Sandbox, by: str, spans: dict[str, str]) -> None:
-    (first, _), (_, last) = days = [span.split("..") for span in spans.values()]
-    out = cli("stats", "range", first, last, "--all", "--by", by, "--format", "csv").out
-    counts = [str(box.truth.range(*span).total_clicks) for span in days]
-    assert [row.split(",")[:2] for row in out.splitlines()[1:]] == [
-        [*row] for row in zip(spans, counts, strict=True)
-    ]
-
-
-@pytest.mark.unmeasured
-def test_every_tag_is_counted_alone(cli: Cli, box: Sandbox) -> None:
-    ran = cli("stats", "range", "2024", "--all", "--by", "tag")
-    found = {row["tag"]: row["clicks"] for row in map(json.loads, ran.out.splitlines())}
-    names = [tag.name for tag in box.truth.tags()]
-    assert found.popitem()[0] == "no tag"
-    assert found == {
-        name: box.truth.range("2024-01-01", "2024-12-31", tag=name).total_clicks for name in names
-    }
-    assert list(found.values()) == sorted(found.values(), reverse=True)
-    one = cli("stats", "year", "2024", "--tag", names[0], "--by", "tag").out
-    assert [json.loads(one)[name] for name in ("tag", "percent")] == [names[0], 100.0]
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("command", [("range", "2024-10-26", "2024-10-27"), ("range", "2024-10-27")])
-def test_hours_are_counted_and_their_cost_is_told_first(
-    cli: Cli, box: Sandbox, command: tuple[str, ...]
+def test_what_cannot_be_counted_is_refused_before_clicks_are_asked_for(
+    cli: Cli, box: Sandbox, arguments: str, says: str
 ) -> None:
-    zone = ("--timezone", "Europe/Berlin")
-    ran = cli("stats", *command, "--all", "--by", "hour", *zone, "-v")
-    rows = objects(ran.out)
-    total = box.truth.range(command[1], command[-1], timezone=ZoneInfo("Europe/Berlin")).total_clicks
-    assert len(rows) == 24 * len(command) - 23
-    assert rows[-1]["hour"] == "2024-10-27T23:00+01:00"
-    assert sum(row["clicks"] for row in rows) == total > 0
-    drawn = cli("stats", *command, "--all", "--by", "hour", *zone, "--format", "table").out
-    assert drawn.split()[-2:] == ["total", str(total)]
-    cost, *_, summary = ran.err.splitlines()
-    assert re.search(r"\b\d+ requests", cost)
-    assert f": {total} click" in summary
-
-
-def test_bounds_are_called_bounds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [
-        PeriodStats(clicks_total=5, clicks_unique=4, unique_is_exact=False),
-        GeoStats(places_are_exact=False),
-    ]
-
-    async def collect(*_: object, keys: object, **__: object) -> object:
-        return answers[0] if keys == () else answers.pop(0)
-
-    monkeypatch.setattr(_resources.stats.Stats, "collect", collect)
-    ran = cli("stats", "alltime", "--all", "--format", "table")
-    assert "unique clicks are an upper bound" in ran.err
-    assert ["unique", "at", "most", "4"] in [line.split() for line in ran.out.splitlines()]
-    ran = cli("stats", "country", "DE", "2024-01-01", "2024-12-31", "--all")
-    assert "the named ones are lower bounds" in ran.err
-
-
-@pytest.mark.parametrize(
-    ("question", "problem"),
-    [
-        (("year", "2024", "--all", "--by", "day"), "--by day is not counted here"),
-        (("range", "2024", "--all", "--by", "city"), "--by city is not counted here"),
-        (("country", "DE", "2024", "--all", "--by", "weekday"), "--by weekday is not counted here"),
-        (("range", "2024", "--all", "--by", "hour"), "32 days"),
-        (("year", "2024", "--all", "--by", "hour"), "--by hour is not counted here"),
-        (("year", "2024", "--all", "--timezone", "Europe/Berlin"), "has 2 UTC offsets"),
-        (("range", "0001-01-01", "0001-02-01", "--all"), "lies outside the calendar"),
-    ],
-)
-def test_what_cannot_be_asked_is_told_before_the_links_are_read(
-    cli: Cli, box: Sandbox, question: tuple[str, ...], problem: str
-) -> None:
-    ran = cli("stats", *question)
-    assert (ran.code, problem in ran.error) == (2, True), ran.err
-    assert box.requests == []
-
-
-@pytest.mark.parametrize("words", ["UK 2024", "2024 gb", "United Kingdom last year", "2024-01 2024-06 GB"])
-def test_a_country_has_its_name_or_code_before_or_after_the_days(cli: Cli, box: Sandbox, words: str) -> None:
-    ran = cli("stats", "country", *words.split(), "--by", "state")
-    assert (ran.code, ran.err.startswith("GB, ")) == (0, True)
-    assert {arrival.query["iso_code"] for arrival in box.requests if "iso_code" in arrival.query} == {"GB"}
+    forget(box)
+    ran = cli("stats", *arguments.split())
+    assert (ran.code, says in ran.error) == (2, True), ran.err
+    assert not [arrival for arrival in box.requests if "stats" in arrival.path]

@@ -40,8 +40,8 @@ def test_links_are_exported_as_typed_cells(cli: Cli, box: Sandbox, tmp_path: Pat
     "command",
     [
         ("top", "2024-06"),
-        ("stats", "range", "2024-06", "--all", "--by", "country"),
-        ("stats", "year", "2024", "--all"),
+        ("stats", "2024-06", "--by", "country"),
+        ("stats", "2024"),
     ],
 )
 def test_every_table_goes_to_a_file(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
@@ -92,7 +92,7 @@ def test_more_rows_than_a_sheet_holds_are_refused_and_the_old_file_stays(
     path = tmp_path / "clicks.xlsx"
     path.write_text("kept")
     monkeypatch.setattr(_workbook, "MOST_ROWS", 59)
-    ran = cli("export", "clicks", "2024-06", "--all", "-o", str(path))
+    ran = cli("export", "clicks", "2024-06", "-o", str(path))
     assert ran.code == 1
     assert ".parquet" in ran.err.splitlines()[-1]
     assert "run the same command again" not in ran.err

@@ -5,92 +5,47 @@ import sys
 from collections import Counter
 from collections.abc import Collection
 from importlib import import_module
-from itertools import accumulate, takewhile
 from shutil import get_terminal_size
 from typing import Any
 
 import typer
 from typer import Option
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from .. import __version__
 
 #: Name of a command or a group of commands -> the function or `typer.Typer` in a file of `commands`, and its
 #: line in `slashtag --help`, which is printed without importing the file.
 COMMANDS = {
+    "stats": ("stats.stats", "Click statistics, exact for any number of links and days."),
+    "top": ("top.top", "The links with most clicks of a span, and how they changed."),
     "urls": ("links.urls", "Short URLs of the account."),
     "tags": ("tags.app", "Tags of the account."),
-    "stats": (
-        "stats.app",
-        "Click statistics, exact for any number of links and days; `stats last-month` counts by range.",
-    ),
-    "top": ("top.top", "The links with most clicks of a span, and how they changed."),
-    "api": ("api.api", "A request to any endpoint of the service, also one without a command."),
     "export": ("export.app", "Links, tags and clicks into files, whole or not at all, resumable."),
     "diff": ("export.diff", "What differs between two listings or two exports."),
     "sync": ("sync.sync", "Load links, tags and clicks into a database or warehouse, incrementally."),
     "audit": ("audit.audit", "Prove that a warehouse or a file holds what the service counts."),
-    "report": ("report.report", "Show the clicks of a span on one page, or as a picture."),
-    "doctor": ("doctor.diagnose", "Find out how the service behaves, and which options to use."),
-    "login": ("login.login", "Save credentials for later commands."),
-    "demo": ("sandbox.demo", "Run the main job on a sandbox and check every number."),
+    "report": ("report.report", "Show the clicks of a span on one page."),
+    "doctor": ("doctor.diagnose", "Find out how the service behaves, and which settings to use."),
+    "login": ("login.login", "Save credentials and settings for later commands."),
+    "api": ("api.api", "A request to any endpoint of the service, also one without a command."),
     "sandbox": ("sandbox.sandbox", "Serve a made-up account on this machine, to try things on."),
 }
 #: Columns from which help is drawn in panels: on a narrower terminal they would cut names of options.
 PANELS_FROM = 80
 
 
-class Program(TyperGroup):
-    """The program, which leads other words to its commands."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first argument names."""
-        if args[0] not in self.commands:
-            # Imported here, as --help does not need the library.
-            told = import_module(".other_words", __package__).meant_by(args[0])
-            if told:
-                ctx.fail(f"No such command {args[0]!r}; {told}")
-        return super().resolve_command(ctx, args)
-
-
 class Command(TyperCommand):
-    """A command that takes spans of several words, and refuses an option given twice.
-
-    Of an option given twice the last would count in silence.
-    """
+    """A command that refuses an option given twice, of which the last would count in silence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse arguments; those of lists and flags may be repeated."""
-        of_spans = [name for each in self.params if each.metavar == "SPAN" for name in each.opts]
-        args = _with_joined_spans(args, of_spans)
-        # Completion parses what is not complete, and must not end in an error.
-        try:
-            order = [] if ctx.resilient_parsing else self.make_parser(ctx).parse_args(args=list(args))[2]
-        except Exception as error:
-            # An error of a parser names no command.
-            vars(error)["ctx"] = getattr(error, "ctx", None) or ctx
-            raise
-        given: Counter[Any] = Counter(order)
-        for option, times in given.items():
-            if times > 1 and not (option.multiple or option.is_flag or option.count):
-                ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
+        if not ctx.resilient_parsing:  # completion parses what is not complete
+            order = self.make_parser(ctx).parse_args(args=[*args])[2]
+            for option, times in Counter[Any](order).items():
+                if times > 1 and not (option.multiple or option.is_flag or option.count):
+                    ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
         return super().parse_args(ctx, args)
-
-
-def _with_joined_spans(args: list[str], options: list[str]) -> list[str]:
-    """Join the words of a span after one of the options: `--compare last year`."""
-    for n, given in enumerate(args):
-        name, equals, value = given.partition("=")
-        if name in options:
-            # Imported here, as --help does not need the library.
-            is_span = import_module(".other_words", __package__).is_comparison
-            words = list(takewhile(lambda word: not word.startswith("-"), args[n + 1 :]))
-            spans = list(accumulate([value, *words] if equals else words, "{} {}".format))
-            for count in range(len(spans), 1, -1):
-                if is_span(spans[count - 1]):
-                    span = [f"{name}={spans[count - 1]}"] if equals else [name, spans[count - 1]]
-                    return [*args[:n], *span, *args[n + count + (not equals) :]]
-    return args
 
 
 def _print_version(wanted: bool) -> None:
@@ -111,7 +66,6 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
     """Return the program; a command that is not among the words only has its line in the list."""
     app = typer.Typer(
         name="slashtag",
-        cls=Program,
         callback=_options,
         help="Links, tags and exact click statistics of a link-shortening account.",
         epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, "
@@ -120,7 +74,6 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
         no_args_is_help=True,
         # A traceback with local variables would show credentials; a plain one is easier to send to somebody.
         pretty_exceptions_enable=False,
-        pretty_exceptions_show_locals=False,
         rich_markup_mode="markdown" if get_terminal_size().columns >= PANELS_FROM else None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -149,9 +102,6 @@ def run() -> int:
     """
     # The words that a shell asks how to complete.
     completed = f"{os.environ.get('COMP_WORDS')} {os.environ.get('_TYPER_COMPLETE_ARGS')}".split()
-    if len(sys.argv) > 2 and sys.argv[1] in ("--show-completion", "--install-completion"):
-        # With this variable typer reads which shell is meant, instead of asking which one runs.
-        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
     try:
         app = make_app({*sys.argv, *completed})
         code = int(app(prog_name="slashtag", standalone_mode=False) or 0)
@@ -178,8 +128,6 @@ def _report(error: Exception) -> int:
         # With rich, typer has printed the help.
         print(error, file=sys.stderr)
         return 2
-    words = " ".join(sys.argv).replace("=", " ")
-    as_json = "--log-format json" in words or os.environ.get("SLASHTAG_LOG_FORMAT") == "json"
     # Imported here, as errors need the library and --help does not.
-    lines = import_module(".stderr", __package__).Lines(as_json=as_json)
-    return int(import_module(".run", __package__).report(error, lines)[1])
+    lines = import_module(".stderr", __package__).Lines()
+    return int(import_module(".errors", __package__).report(error, lines)[1])

@@ -1,16 +1,13 @@
-"""One run of a command: its session, what it reports on stderr, its errors and its exit code."""
+"""One run of a command: its session, what it reports on stderr, and its exit code."""
 
 import asyncio
-import json
 import logging
-import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from errno import EADDRINUSE
 from functools import partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,51 +20,40 @@ from typing import Any
 import typer
 
 from .. import (
-    APIError,
     AsyncSession,
+    ConfigurationError,
     Failure,
-    InvalidRequestError,
     Metrics,
-    NotFoundError,
     RequestFailedError,
     RequestTimeoutError,
     SlashtagError,
     Statistics,
     TransportError,
-    UnknownTagError,
     __version__,
 )
-from .._internal import MOST_BEHIND, Login, check_local_path, many
-from ..tables import About, AtomicFile
-from .other_words import advice
+from .._internal import (
+    MOST_BEHIND,
+    Login,
+    check_local_path,
+    check_variables,
+    many,
+    settings,
+)
+from ..counts import ROLLED, TIMED
+from ..tables import About
+from .errors import report
 from .service import SessionOptions, find_credentials
 from .stderr import Lines, StartBar, Watch
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
-#: Counters of a session that a summary has.
+#: So many requests may fail while the rest goes on: if more do, no single link is at fault.
+MOST_FAILURES = 100
+#: Counters of a session that the last line of JSON has.
 COUNTERS = ("requests", "attempts", "replayed", "retries", "throttled", "bytes_received", "inconsistent")
-MAX_FAILURES = typer.Option(100, min=0, metavar="N", help="Stop if more requests fail than this.")
 GO_ON = "run the same command again to go on"
 #: Signals at which a command ends as at Ctrl-C; Windows has one of them.
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-
-#: User and password in a URL that was given for a file.
-_USERINFO = re.compile(r"://.*@")
-
-#: What to do, by the name of an error or of what it derives from.
-_ADVICE = {
-    "AuthenticationError": "run `slashtag login`, or check SLASHTAG_APIKEY and SLASHTAG_APISECRET",
-    "UnknownTagError": "`slashtag tags list` shows the tags that exist",
-    "OutcomeUnknownError": "check whether it was done before you repeat it",
-    "RateLimitError": "try again later, or give the service's limit with --rate",
-    "QueueTimeoutError": "try again later, or give the service's limit with --rate",
-    "NotFoundError": "check --base-url",
-    "ServerError": "the service has a problem; try again later",
-    "RequestTimeoutError": "raise --timeout, or try again later",
-    "TransportError": "check --base-url and the network",
-    "UnexpectedResponseError": "check --base-url",
-}
 
 
 class Run:
@@ -79,9 +65,11 @@ class Run:
     def __init__(self, options: SessionOptions, name: str) -> None:
         self.options = options
         self.name = name
-        is_json = options.log_format == "json"
-        self.lines = Lines(as_json=is_json)
-        #: What the summary says of this command, beside what it says of all.
+        form = None
+        with suppress(ConfigurationError):  # which the session raises
+            form = settings(options.profile).get("log_format")
+        self.lines = Lines(as_json=form == "json")
+        #: What the last line of JSON says of this command, beside what it says of all.
         self.figures: dict[str, Any] = {}
         self._started = datetime.now(UTC)
         self._began = perf_counter()
@@ -92,7 +80,7 @@ class Run:
         #: What ends the command, if anything does.
         self._signal = int(signal.SIGINT)
         # With --verbose log lines go to the same terminal.
-        is_shown = not (options.quiet or options.verbose or is_json)
+        is_shown = not (options.quiet or options.verbose or self.lines.as_json)
         self._watch = Watch(self.lines.console, partial(self.say, dated=True), is_shown=is_shown)
 
     # -- the session
@@ -105,7 +93,7 @@ class Run:
         # Not in a variable, which a traceback may show.
         session = AsyncSession(
             **(credentials or find_credentials(self.options)).arguments,
-            **self.options.of_session(),
+            **self.options.of_session(credentials),
             **options,
         )
         session._with_learned_rate()
@@ -120,7 +108,7 @@ class Run:
         return getattr(self._watch.source(), counter, 0)
 
     def cost(self) -> str:
-        """Return the requests and the time that the command took, and the limit that was learnt."""
+        """Return the requests and the time that the command took, and the pace that it had."""
         replayed, retries = self._counted("replayed"), self._counted("retries")
         rate = self._counted("learned_rate")
         parts = [
@@ -129,7 +117,7 @@ class Run:
             many(retries, "retry", "retries") * bool(retries),
             f"{many(self._counted('throttled'), 'time')} 429",
             f"{perf_counter() - self._began:.1f} s",
-            f"{rate:.0f} requests/s allowed" if rate else "",
+            f"paced at {rate:.0f} requests/s" if rate else "",
         ]
         return ", ".join(filter(None, parts))
 
@@ -165,34 +153,34 @@ class Run:
         """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
         self._is_incomplete = True
 
-    def note_failure(self, failure: Failure, *, max_failures: int) -> None:
+    def note_failure(self, failure: Failure) -> None:
         """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
 
-        Raises its error if the service was not reached, and SlashtagError if more than `max_failures` fail:
-        then no single link is at fault.
+        Raises its error if the service was not reached, and SlashtagError if more than MOST_FAILURES fail.
         """
         error = failure.error
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
         self.failures += 1
-        if self.failures > max_failures:
-            stop = SlashtagError(f"more than {many(max_failures, 'request')} failed, the last: {error}")
-            stop.add_note("--max-failures sets how many may")
-            raise stop from error
+        if self.failures > MOST_FAILURES:
+            raise SlashtagError(f"more than {MOST_FAILURES} requests failed, the last: {error}") from error
         self.warn(f"{failure.label}: {error}", "failed: ")
 
-    def report_cut(self, stats: Statistics, by: str | None = None) -> None:
-        """Print which dimensions lack clicks, of all or the one that was asked for.
+    def note_statistics(self, stats: Statistics, by: Iterable[str] = ()) -> None:
+        """Print what is not whole of statistics, of all dimensions or those that are shown.
 
-        The exit code is then 3, but not for those that no answer bears.
+        The exit code is then 3, but not for dimensions that no answer bears.
         """
+        shown = {*by}
+        shows_days = not shown or not shown.isdisjoint((*TIMED, *ROLLED))
+        if not stats.reconciles or stats.missing or (shows_days and not stats.complete):
+            self.warn("some figures are missing, or do not add up to the totals", "incomplete: ")
         cut = {stats.DIMENSIONS[name]: getattr(stats, name) for name in stats.incomplete_dimensions}
-        absent = [name for name, counts in cut.items() if not counts and by is None]
+        absent = [name for name, counts in cut.items() if not counts and not shown]
         if absent:
             self.say(f"the service gives no labels of {', '.join(absent)}; the total is exact")
-        if lacking := [name for name in cut if name not in absent and by in (None, name)]:
-            self.mark_incomplete()
-            self.say(f"the service left out some labels of {', '.join(lacking)}; the total is exact")
+        if lacking := [name for name in cut if name not in absent and (not shown or name in shown)]:
+            self.warn(f"some labels of {', '.join(lacking)}; the total is exact", "left out by the service: ")
 
     def confirm(self, doubts: Iterable[object], question: str = "Send it all the same?") -> bool:
         """Print what is doubtful, and ask the question on the terminal; False where there is none."""
@@ -230,11 +218,13 @@ class Run:
         """
         log, levels = logging.getLogger("slashtag"), (logging.WARNING, logging.INFO, logging.DEBUG)
         log.setLevel(logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)])
-        log.addHandler(self.lines)
+        loggers = [log]
         if self.lines.as_json:
-            # Those of other libraries, which Python would print as text.
+            # Warnings of other libraries, which Python would print as text.
             logging.captureWarnings(True)
-            logging.getLogger("py.warnings").addHandler(self.lines)
+            loggers.append(logging.getLogger("py.warnings"))
+        for each in loggers:
+            each.addHandler(self.lines)
         # `nohup` has SIGHUP ignored.
         ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
         before = {each: signal.signal(each, self._terminate) for each in ending}
@@ -245,20 +235,10 @@ class Run:
             before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
         code, text = 1, ""
         try:
-            if self.options.summary is not None:
-                AtomicFile(self.options.summary).discard()
+            check_variables()
             with self._watch.running():
                 yield
-            if inconsistent := self._counted("inconsistent"):
-                answers = f"{many(inconsistent, 'answer')} of the service"
-                text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
-                self.warn(text, "inconsistent: ")
-            if self._counted("clock_behind") > MOST_BEHIND:
-                # The library has logged it.
-                self.mark_incomplete()
-            if self.failures:
-                text = f"left out: {many(self.failures, 'request')} that failed"
-                self.say(f"{text}; run the same command again to request them again")
+            self._conclude()
             code = SOME_FAILED if self._is_incomplete else 0
         except KeyboardInterrupt:
             code = 128 + self._signal
@@ -274,28 +254,35 @@ class Run:
                 error.add_note(GO_ON)
             text, code = report(error, self.lines)
         finally:
-            log.removeHandler(self.lines)
-            if self.lines.as_json:
-                logging.getLogger("py.warnings").removeHandler(self.lines)
-                logging.captureWarnings(False)
+            for each in loggers:
+                each.removeHandler(self.lines)
+            logging.captureWarnings(False)
             log.setLevel(logging.NOTSET)
             for number, handler in before.items():
                 signal.signal(number, handler)
             if is_background:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        try:
-            self._summarize(code, text)
-        except SlashtagError as error:
-            self.lines.error(str(error))
-            code = code or 1
+        if self.lines.as_json:
+            self.lines.print("summary", **self._summary(code, text))
         if code:
             raise typer.Exit(code)
 
-    def _summarize(self, code: int, error: str) -> None:
-        """Write the figures of the run to the file of --summary, and as the last line of JSON."""
-        if self.options.summary is None and not self.lines.as_json:
-            return
-        figures: dict[str, Any] = {
+    def _conclude(self) -> None:
+        """Print what was wrong in a run that came to its end."""
+        if inconsistent := self._counted("inconsistent"):
+            answers = f"{many(inconsistent, 'answer')} of the service"
+            text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
+            self.warn(text, "inconsistent: ")
+        if self._counted("clock_behind") > MOST_BEHIND:
+            # The library has logged it.
+            self.mark_incomplete()
+        if self.failures:
+            text = f"left out: {many(self.failures, 'request')} that failed"
+            self.say(f"{text}; run the same command again to request them again")
+
+    def _summary(self, code: int, error: str) -> dict[str, Any]:
+        """Return the figures of the run, which are the last line of JSON."""
+        return {
             "command": self.name,
             "version": __version__,
             "started_at": self._started.isoformat(timespec="seconds"),
@@ -308,11 +295,6 @@ class Run:
             "learned_rate": self._counted("learned_rate") or None,
             **self.figures,
         }
-        if self.lines.as_json:
-            self.lines.print("summary", **figures)
-        if self.options.summary is not None:
-            with AtomicFile(self.options.summary) as file:
-                file.write(json.dumps(figures, default=str).encode() + b"\n")
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         """Do at SIGTERM or SIGHUP what Ctrl-C does; a second one ends the process at once."""
@@ -321,55 +303,6 @@ class Run:
         # Called rather than raised: a SIGINT that is blocked would be a second one, which ends at once too.
         handler = signal.getsignal(signal.SIGINT)
         (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
-
-
-def report(error: Exception, lines: Lines) -> tuple[str, int]:
-    """Print the error that ended a command; return what it says and the exit code."""
-    try:
-        text, code = describe(error)
-    except Exception as unexpected:
-        lines.traceback(unexpected)
-        return f"{type(error).__name__}: {error}", 1
-    lines.error(text)
-    return text, code
-
-
-def describe(error: Exception) -> tuple[str, int]:
-    """Return what to print of the error that ended a command, and the exit code; raise an unexpected one."""
-    # Typer's errors have no public base class.
-    format_message = getattr(error, "format_message", None)
-    if isinstance(error, BrokenPipeError):
-        # Whoever read the output has seen enough.
-        return "", 1
-    if isinstance(error, typer.Abort):
-        return "aborted", 1
-    if format_message is not None:
-        # Typer asks pydantic where that is installed, which names the kind of the error first.
-        text = format_message().replace("Value error, ", "").rstrip(".")
-        if told := advice(error):
-            # Options that are spelt alike are no help where the right one is known.
-            text = f"{text.partition(' (Possible')[0].partition(' Did you mean')[0].rstrip('.')}; {told}"
-        command = getattr(getattr(error, "ctx", None), "command_path", "slashtag")
-        return _USERINFO.sub("://***@", f"{text}; see `{command} --help`"), 2
-    if isinstance(error, SlashtagError):
-        parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
-        if isinstance(error, NotFoundError) and error.method == "PUT" and error.path.startswith("urls/"):
-            parts.append("`slashtag urls list` shows the links that exist")
-        else:
-            parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
-        if isinstance(error, APIError) and error.status == 403:
-            parts.append("the key may have expired, or this machine not be allowed: ask the service's owner")
-        if isinstance(error, APIError) and error.retry_after:
-            parts.append(f"the service asks to wait {error.retry_after:g} s")
-        if isinstance(error, RequestFailedError) and error.request_id:
-            parts.append(f"request id {error.request_id}")
-    elif isinstance(error, OSError):
-        parts = [f"{error.filename}: " * bool(error.filename) + (error.strerror or str(error))]
-        parts += ["choose another with --port"] * (error.errno == EADDRINUSE)
-    else:
-        raise error
-    # Wrong usage: the same command fails again.
-    return "; ".join(parts), 2 if isinstance(error, InvalidRequestError | UnknownTagError) else 1
 
 
 def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callable[..., None]:
@@ -403,9 +336,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
         if SessionOptions in groups.values():
             run = Run(make(SessionOptions), context.command_path)
         else:
-            # The defaults of the fields are typer's options, which have defaults of their own.
-            defaults: list[Any] = [each.default for each in fields(SessionOptions)]
-            run = Run(SessionOptions(*(option.default for option in defaults)), context.command_path)
+            run = Run(SessionOptions(None, None, 0, False), context.command_path)
         with run.running():
             for name, group in groups.items():
                 given[name] = run if group is SessionOptions else make(group)

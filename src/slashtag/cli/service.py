@@ -1,54 +1,37 @@
-"""Which service a command uses: its options, and credentials of the environment or of a saved login."""
+"""Which service a command uses: its options, and what the environment or a saved login has."""
 
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from typer import Option
 
 from .. import ConfigurationError
-from .._internal import VARIABLES, Login, Secret, find_saved, profiles, strip_invisible
+from .._internal import VARIABLES, Login, Secret, find_saved, profiles, settings, strip_invisible
 
 _option = partial(Option, rich_help_panel="The service")
-#: Options that `find_credentials` reads, and those of the command itself.
-_NOT_OF_SESSION = {"base_url", "profile", "verbose", "quiet", "log_format", "summary"}
+#: Settings of commands, which no session takes.
+_OF_COMMANDS = {"timezone", "log_format"}
 
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """Options of which service is used, how fast, and what is printed on stderr."""
+    """Options of which account is used, how fast, and what is printed on stderr."""
 
-    base_url: str | None = _option(
-        None, envvar="SLASHTAG_BASE_URL", metavar="URL", help="Address of the service."
-    )
-    concurrency: int = _option(32, min=1, metavar="N", help="Most requests in flight.")
-    rate: float | None = _option(
-        None, min=0.001, metavar="N", help="Requests/s that the service allows; learnt if not given."
-    )
-    timeout: float = _option(30.0, min=0.001, metavar="SECONDS", help="Seconds that one attempt may take.")
-    range_end: Literal["inclusive", "exclusive"] = _option(
-        "inclusive",
-        metavar="RULE",
-        help="Whether the service counts the last second of a range: inclusive or exclusive.",
-    )
-    allow_http: bool = _option(
-        False, "--allow-http", help="Send credentials unencrypted, also off this machine."
-    )
-    proxy: str | None = _option(
-        None, envvar="SLASHTAG_PROXY", metavar="URL", help="Send requests through this HTTP proxy."
-    )
     profile: str | None = _option(
         None,
         # Read before --timezone, whose default may stand in its file.
         is_eager=True,
         envvar="SLASHTAG_PROFILE",
         metavar="NAME",
-        help="The account that `slashtag login --profile NAME` saved, whatever the environment has.",
+        help="The account that `slashtag login --profile NAME` saved.",
     )
-    verbose: int = Option(
+    rate: float | None = _option(
+        None, min=0.001, metavar="N", help="Requests/s that the service allows; else learnt."
+    )
+    verbose: int = _option(
         0,
         "--verbose",
         "-v",
@@ -57,40 +40,27 @@ class SessionOptions:
         metavar="",
         help="Log retries and throttling; -vv: every request.",
     )
-    quiet: bool = Option(False, "--quiet", "-q", help="Print only errors and what was left out.")
-    log_format: Literal["text", "json"] = Option(
-        "text",
-        envvar="SLASHTAG_LOG_FORMAT",
-        help="What stderr gets: lines of text, or JSON objects, the last of which is the summary.",
-    )
-    summary: Path | None = Option(
-        None, metavar="FILE", help="Write the figures of the run to a file, as one JSON object."
-    )
+    quiet: bool = _option(False, "--quiet", "-q", help="Print only errors and what was left out.")
 
-    def of_session(self) -> dict[str, Any]:
-        """Return the options of AsyncSession but for the credentials."""
-        return {name: value for name, value in asdict(self).items() if name not in _NOT_OF_SESSION}
+    def of_session(self, login: Login | None = None) -> dict[str, Any]:
+        """Return the options of AsyncSession but for the credentials; raises ConfigurationError.
+
+        They are those of a login that is not saved yet, or else of the one that is used.
+        """
+        found = {"rate": self.rate, **settings(login or self.profile)}
+        return {name: value for name, value in found.items() if name not in _OF_COMMANDS}
 
 
 def find_credentials(options: SessionOptions) -> Login:
-    """Return the credentials to use, with the `base_url` of the options or the environment.
+    """Return the address and credentials to use; raises ConfigurationError.
 
-    Key and secret come from the same place: the file of a profile that is named, else the environment, else
-    the file without a profile. Raises ConfigurationError.
+    All are of one place: the file of a profile that is named, else the environment, else the file without a
+    profile.
     """
-    base_url = options.base_url
-    # An address of the environment gives way to that of a named profile.
-    is_option = base_url != os.environ.get("SLASHTAG_BASE_URL")
-    if (saved := find_saved(options.profile, base_url if is_option else None)) is not None:
+    if (saved := find_saved(options.profile)) is not None:
         return saved
-    apikey, apisecret = (Secret(strip_invisible(os.environ.get(name, ""))) for name in VARIABLES)
-    given = Login(base_url=base_url or "", apikey=apikey, apisecret=apisecret)
-    is_given = {
-        "SLASHTAG_BASE_URL": bool(given.base_url),
-        VARIABLES[0]: bool(given.apikey),
-        VARIABLES[1]: bool(given.apisecret),
-    }
-    if missing := [name for name, value in is_given.items() if not value]:
+    names = ("SLASHTAG_BASE_URL", *VARIABLES)
+    if missing := [name for name in names if not strip_invisible(os.environ.get(name, ""))]:
         named = ""
         with suppress(ConfigurationError):  # there may be no folder for them
             named = ", ".join(filter(None, profiles()))
@@ -99,4 +69,9 @@ def find_credentials(options: SessionOptions) -> Login:
             f"not set in the environment: {', '.join(missing)}; `slashtag login` saves them, "
             f"{chooses}`slashtag sandbox` prints some to try"
         )
-    return given
+    # In no variable, which a traceback may show.
+    return Login(
+        base_url=strip_invisible(os.environ["SLASHTAG_BASE_URL"]),
+        apikey=Secret(strip_invisible(os.environ[VARIABLES[0]])),
+        apisecret=Secret(strip_invisible(os.environ[VARIABLES[1]])),
+    )

@@ -2,20 +2,19 @@
 
 import json
 import logging
+import os
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import UTC, datetime, timedelta
-from math import ceil, log
-from statistics import fmean
+from datetime import UTC, datetime
+from math import ceil
 from threading import Event, Thread
 from time import monotonic
 from traceback import format_exception
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -23,25 +22,18 @@ from .. import Metrics, Progress
 
 #: Called with a name and the unit of what is counted, starts a bar and returns what to call with progress.
 StartBar = Callable[[str, str], Progress]
-#: Seconds between two looks at a session.
-INTERVAL = 1.0
-#: Seconds after which a wait is shown.
-SHOWN_AFTER = 2.0
-#: Looks before a time left is told.
-LOOKS = 5
-#: Seconds between two printed lines where no bar is drawn.
-PRINTED_EVERY = 30.0
+#: Seconds between two looks at a session, after which a wait is shown, and between two printed lines where
+#: no bar is drawn.
+INTERVAL, SHOWN_AFTER, PRINTED_EVERY = 1.0, 2.0, 30.0
+#: What every log record bears; fields are the others.
+_PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+#: Levels of lines, by their labels; any other is a warning.
+_LEVELS = {"": "info", "error: ": "error"}
 
 
 def one_line(text: str) -> str:
     """Return a text with a blank for each line break and control character, safe for a terminal."""
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-#: What every log record bears; fields are the others.
-_PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
-#: Levels of lines, by their labels; any other is a warning.
-_LEVELS = {"": "info", "error: ": "error"}
 
 
 class _Stderr(Console):
@@ -60,9 +52,9 @@ class Lines(logging.Handler):
     line a JSON object with `time`, `level`, `message` and the fields of the line.
     """
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool | None = None) -> None:
         super().__init__()
-        self.as_json = as_json
+        self.as_json = os.environ.get("SLASHTAG_LOG_FORMAT") == "json" if as_json is None else as_json
         self.console: Console = _Stderr(stderr=True, highlight=False)
 
     def print(
@@ -105,43 +97,12 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record."""
+        level = record.levelname.lower()
         if self.as_json:
             fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
-            self._print_object(record.levelname.lower(), record.getMessage(), fields)
-            return
-        label = f"{record.levelname.lower()}: "
-        self.print(record.getMessage(), label=label, style="dim", dated=True)
-
-
-class TimeLeft:
-    """Estimate of the time that a bar has left.
-
-    Links with few clicks come first and take few requests each, and a limit may be met late: the time taken
-    grows faster than what is done. It is taken for a power of it, at least the first and at most the third,
-    fitted to all looks (least squares of the logarithms).
-    """
-
-    def __init__(self) -> None:
-        self._begin(0, None)
-
-    def _begin(self, done: float, now: float | None) -> None:
-        self._done, self._now = done, now
-        self._points: list[tuple[float, float]] = []
-
-    def look(self, done: float, total: float | None, now: float, *, is_replayed: bool) -> float | None:
-        """Return the seconds left, None while unknown; what comes from a journal says nothing of the rest."""
-        if self._now is None or is_replayed:
-            self._begin(done, now)
-        done, passed = done - self._done, now - (self._now or now)
-        if total is None or done <= 0 or passed <= 0:
-            return None
-        self._points.append((log(done), log(passed)))
-        if len(self._points) < LOOKS:
-            return None
-        across = fmean(x for x, _ in self._points)
-        spread = sum((x - across) ** 2 for x, _ in self._points)
-        power = sum((x - across) * y for x, y in self._points) / spread if spread > 0.01 else 1.0
-        return float(passed * (((total - self._done) / done) ** min(max(power, 1.0), 3.0) - 1))
+            self._print_object(level, record.getMessage(), fields)
+        else:
+            self.print(record.getMessage(), label=f"{level}: ", style="dim", dated=True)
 
 
 class Watch:
@@ -154,13 +115,15 @@ class Watch:
         self._print = print_
         #: Returns the counters of the session, None while there is none.
         self.source: Callable[[], Metrics | None] = lambda: None
-        self._metrics: Metrics | None = None
-        self._left: defaultdict[int, TimeLeft] = defaultdict(TimeLeft)
+        self._attempts = 0
+        self._answers: object = None
+        self._answered_at = self._printed_at = monotonic()
         self.display = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=10),
             TextColumn("{task.fields[count]}"),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             TextColumn("{task.fields[status]}"),
             console=console,
             transient=True,
@@ -189,31 +152,17 @@ class Watch:
 
     def look(self, now: float) -> None:
         """Show or print what there is to say at a time of `time.monotonic`."""
-        metrics, display = self.source(), self.display
-        if metrics is None:
+        if (metrics := self.source()) is None:
             return
-        if metrics is not self._metrics:
-            self._metrics, self._printed_at = metrics, now
-            self._answers, self._answered_at, self._sent, self._speed = (0, 0, 0), now, 0, 0.0
-            self._replayed = 0
-        # The average of the last seconds, in which the newest counts most.
-        self._speed += (metrics.attempts - self._sent - self._speed) * (0.3 if self._sent else 1)
-        is_replayed = metrics.replayed > self._replayed and metrics.attempts == self._sent
-        self._replayed = metrics.replayed
-        self._sent, limit, wait = metrics.attempts, metrics.learned_rate, self._wait(metrics, now)
-        status = wait or f"{self._speed:.0f} requests/s" + ("" if limit is None else f", limit {limit:.0f}")
-        fields: dict[str, Any] = {}
-        for task in display.tasks[-1:]:
-            left = self._left[task.id].look(task.completed, task.total, now, is_replayed=is_replayed)
-            if left and not wait:
-                status += f", about {timedelta(seconds=ceil(left))} left"
-            display.update(task.id, status=status)
-            if not display.disable:
-                return
+        sent, self._attempts = metrics.attempts - self._attempts, metrics.attempts
+        wait = self._wait(metrics, now)
+        status, fields = wait or f"{sent} requests/s", dict[str, Any]()
+        for task in self.display.tasks[-1:]:
+            self.display.update(task.id, status=status)
             status = f"{task.description}: {task.fields['count']}; {status}"
             fields = {"what": task.description, "done": task.completed, "total": task.total}
-            fields["seconds_left"] = left and ceil(left)
-        if (display.tasks or wait) and now - self._printed_at >= PRINTED_EVERY:
+        is_due = self.display.disable and now - self._printed_at >= PRINTED_EVERY
+        if is_due and (self.display.tasks or wait):
             self._printed_at = now
             self._print(status, **fields)
 

@@ -1,4 +1,4 @@
-"""`slashtag api`: a request to any endpoint, as `gh api` and the commands of stripe make it."""
+"""`slashtag api`: a request to any endpoint, as `gh api` makes it."""
 
 import json
 import sys
@@ -9,7 +9,6 @@ import msgspec
 from typer import Argument, Option
 
 from ... import InvalidRequestError
-from ..._internal import METHODS
 from ..output import stdout
 from ..run import Run, command
 
@@ -20,10 +19,9 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 @command
 async def api(
     run: Run,
-    method: str = Argument(metavar="METHOD", help=f"{', '.join(METHODS)}."),
+    method: str = Argument(metavar="METHOD", help="GET, POST, PUT, PATCH or DELETE."),
     path: str = Argument(metavar="PATH", help="Relative to the base address: urls, tags, urls/spring."),
     fields: list[str] | None = Argument(None, metavar="[NAME=TEXT]...", help="Fields whose values are text."),
-    raw: list[str] | None = Option(None, "--raw-field", "-f", metavar="NAME=TEXT", help="The same."),
     typed: list[str] | None = Option(
         None,
         "--field",
@@ -38,9 +36,6 @@ async def api(
     body: str | None = Option(
         None, "--input", metavar="FILE", help="The body as JSON, from a file or - for stdin."
     ),
-    repeatable: bool = Option(
-        False, "--repeatable", help="Send a POST or PATCH again also after an answer that was lost."
-    ),
 ) -> None:
     """Send a request to any endpoint, and print the data of its answer as JSON.
 
@@ -48,7 +43,12 @@ async def api(
     GET parameters of the query. A password belongs into a file or stdin: -F password=@FILE. A write whose
     answer was lost ends with an error that says so: it may have been done.
     """
-    members = _members([*(fields or ()), *(raw or ())], typed or [])
+    members: dict[str, Any] = {}
+    values = [*map(_split, fields or ()), *((name, _typed(text)) for name, text in map(_split, typed or ()))]
+    for name, value in values:
+        if name in members:
+            raise InvalidRequestError(f"the field {name!r} is given twice")
+        members[name] = value
     params: dict[str, Any] = {}
     for name, text in map(_split, param or ()):
         params.setdefault(name, []).append(text)
@@ -60,21 +60,10 @@ async def api(
             raise InvalidRequestError("--input is the whole body: give no fields beside it, but --param")
         given = _decode(_read(body))
     async with run.session() as session:
-        data = await session.request(method, path, params=params, json=given, repeatable=repeatable)
-    indent = 2 if sys.stdout.isatty() else None
-    text = json.dumps(data, ensure_ascii=False, indent=indent)
-    stdout(None).write(f"{text}\n".encode())
+        data = await session.request(method, path, params=params, json=given)
+    text = json.dumps(data, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    stdout().write(f"{text}\n".encode())
     sys.stdout.flush()
-
-
-def _members(texts: list[str], typed: list[str]) -> dict[str, Any]:
-    """Return the members of a body; raises InvalidRequestError for one that is given twice."""
-    members: dict[str, Any] = {}
-    for name, value in [*map(_split, texts), *((name, _typed(text)) for name, text in map(_split, typed))]:
-        if name in members:
-            raise InvalidRequestError(f"the field {name!r} is given twice")
-        members[name] = value
-    return members
 
 
 def _split(field: str) -> tuple[str, str]:
@@ -104,14 +93,11 @@ def _read(name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        pass
-    raise InvalidRequestError(f"{'stdin' if name == '-' else name} is not UTF-8")
+        raise InvalidRequestError(f"{'stdin' if name == '-' else name} is not UTF-8") from None
 
 
 def _decode(text: str) -> Any:
-    problem = ""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        problem = str(error)
-    raise InvalidRequestError(f"--input is not JSON: {problem}")
+        raise InvalidRequestError(f"--input is not JSON: {error}") from None

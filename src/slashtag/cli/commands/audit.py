@@ -1,6 +1,5 @@
 """`slashtag audit`: whether a warehouse holds what the service counts."""
 
-from functools import partial
 from pathlib import Path
 
 from msgspec.structs import astuple
@@ -50,7 +49,7 @@ async def audit(
                 session,
                 warehouse,
                 progress=progress_of(start_bar),
-                on_error=partial(run.note_failure, max_failures=100),
+                on_error=run.note_failure,
             )
             run.end_bars()
             writer.write(map(astuple, found.differences))

@@ -8,8 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from typer import Option
 
-from ... import AllTime, AsyncSession, BadRequestError, DateRange, RetryPolicy, SlashtagError
-from ..._internal import MAX_KEYS
+from ... import AllTime, AsyncSession, DateRange, RetryPolicy, SlashtagError
 from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
@@ -22,6 +21,8 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, whose clicks are counted together unless --keys names others.
 MOST_COUNTED = 20
+#: The most slashtags of a request (Limits).
+MAX_KEYS = 100
 #: The most that a page may hold (Limits).
 PAGE_SIZE = 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
@@ -33,14 +34,11 @@ Finding = tuple[str, str]
 INCLUSIVE = "ok", "inclusive: the last second of a range is counted"
 EXCLUSIVE = (
     "differs",
-    "exclusive: the last second of a range is not counted; use --range-end exclusive, in Python "
-    'range_end="exclusive"',
+    "exclusive: the last second of a range is not counted; `slashtag login --set range_end=exclusive`, in "
+    'Python range_end="exclusive"',
 )
 ZONE_OBEYED = "ok", "days are those of the zone asked for"
 ZONE_IGNORED = "differs", "days ignore `timezone`: leave it out"
-COUNTED_ONCE = "ok", "each is counted once"
-SIMILAR = "differs", "those that differ in case or accents only are counted as one"
-MISCOUNTED = "differs", "not all of a request are counted, or some twice: tables ask for each alone"
 UNKNOWN = "unknown", "not enough clicks to tell; pass busier links with --keys"
 
 
@@ -52,9 +50,9 @@ async def diagnose(
         None, metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."
     ),
 ) -> None:
-    """Find out how the service behaves where its document leaves it open, and which options to use.
+    """Find out how the service behaves where its document leaves it open, and which settings to use.
 
-    Sends about 40 read requests. Exit code 1 if the credentials are refused, 3 if a check failed.
+    Sends about 35 read requests. Exit code 1 if the credentials are refused, 3 if a check failed.
     """
     chosen = [key.strip() for key in (keys or "").split(",") if key.strip()]
     async with run.session() as session:
@@ -141,34 +139,8 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Seque
     return None
 
 
-async def check_slashtags(session: AsyncSession, keys: Sequence[str], days: Sequence[date]) -> Finding | None:
-    """Check that a request counts each of its slashtags once, and tells case and accents apart."""
-    if not days:
-        return None
-    span = DateRange(days[0] - 31 * DAY, days[0])
-
-    async def count(*keys: str) -> int:
-        try:
-            return (await session.stats.collect(span, keys=keys)).total
-        except BadRequestError:
-            return 0  # no link has them
-
-    # Both halves have links with many hits.
-    halves = [await count(*keys[::2]), await count(*keys[1::2])]
-    if not all(halves):
-        return None
-    if await count(*keys) != sum(halves):
-        return MISCOUNTED
-    for key in keys:
-        similar = {key.swapcase(), f"{key[0]}\N{COMBINING ACUTE ACCENT}{key[1:]}"}
-        if key.isascii() and similar.isdisjoint(keys) and await count(key):
-            is_same = [await count(each) > 0 for each in similar]
-            return SIMILAR if any(is_same) else COUNTED_ONCE
-    return None
-
-
 #: Each is called with the session, the slashtags and the latest days on which they have clicks.
-CHECKS = {"range end": check_range_end, "timezone": check_timezone, "slashtags": check_slashtags}
+CHECKS = {"range end": check_range_end, "timezone": check_timezone}
 
 
 async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from os.path import realpath
 from pathlib import Path
-from shlex import quote
 from typing import get_args
 
 import typer
@@ -15,7 +14,8 @@ from msgspec.structs import astuple, replace
 from typer import Argument, Option
 
 from ... import AsyncSession, InvalidRequestError, Progress
-from ..._internal import did_you_mean, many, object_url, remove_journal
+from ..._internal import many, object_url, remove_journal
+from ...counts import percent
 from ...export import (
     NAMED_URLS,
     TAGS,
@@ -28,10 +28,9 @@ from ...export import (
     export_urls,
 )
 from ...tables import Column, RowDifference, Table, Writer, compare_files
-from ..dimensions import OF_RANGES, Dimensions
-from ..output import COLUMNS, OutputOptions, columns_of, percent
-from ..run import MAX_FAILURES, Run, command
-from ..selection import PeriodArguments, SelectionOptions, note_of_shared
+from ..output import OutputOptions
+from ..run import Run, command
+from ..selection import PeriodArguments, SelectionOptions
 from ..stderr import Lines
 
 app = typer.Typer()
@@ -70,13 +69,11 @@ async def clicks(
     by: str = _option(
         "slashtag",
         metavar="|".join(get_args(By)),
-        help="A series for each link, or for each tag; with --all, also one for the links without a tag.",
+        help="A series for each link, or for each tag; of all tags also one for the links without.",
     ),
     dimensions: bool = _option(
         False, "--dimensions", help="Devices, browsers, platforms, countries and referrers instead of days."
     ),
-    columns: str | None = COLUMNS,
-    max_failures: int = MAX_FAILURES,
 ) -> None:
     """Export the clicks of a range of days: a row for every link and day, zeros too.
 
@@ -84,25 +81,19 @@ async def clicks(
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
     if by not in get_args(By):
-        given = Dimensions.parse([by]).names
-        if not OF_RANGES.issuperset(given):
-            meant = did_you_mean(by, {*get_args(By), *OF_RANGES})
-            raise InvalidRequestError(f"--by is {' or '.join(get_args(By))}, not {by!r}{meant}")
-        names = ",".join(dict.fromkeys([*given, "tag"]))
-        words, file = " ".join(period.words or ["last-month"]), quote(str(output.file or "FILE.csv"))
+        words = " ".join(period.words or ["last-month"])
         told = f"--by {by}: rows are of days, by {' or '.join(get_args(By))}"
-        raise InvalidRequestError(f"{told}; for more give: slashtag stats {words} --by {names} -o {file}")
+        raise InvalidRequestError(f"{told}; for more give: slashtag stats {words} --by {by},tag -o FILE")
     resolved = period.resolve(selection.timezone)
     # Only where the days follow from what was given, such as last-month.
-    is_relative = resolved.text != " to ".join(period.words or ())
+    is_relative = resolved.days != " ".join(period.words or ())
     if is_relative:
         run.say(f"clicks of {resolved.text} ({resolved.zone})")
     if by == "tag":
         selection.require_tags()
 
-    more = columns_of(columns)
     span = resolved.text.removesuffix(", so far").replace(" to ", "..")
-    table = (dimensions_table if dimensions else clicks_table)(by, more, f"clicks {span}")
+    table = (dimensions_table if dimensions else clicks_table)(by, (), f"clicks {span}")
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         selected = await selection.resolve(run, session, progress)
@@ -114,10 +105,9 @@ async def clicks(
             tags=selected.tags,
             by="tag" if by == "tag" else "slashtag",
             dimensions=dimensions,
-            columns=more,
             timezone=selection.timezone,
             progress=progress,
-            on_error=partial(run.note_failure, max_failures=max_failures),
+            on_error=run.note_failure,
         )
 
     unit, zone = "links" if by == "slashtag" else "tags", selection.timezone or "+00:00"
@@ -161,7 +151,7 @@ async def _export(
         run.mark_incomplete()
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
     if summary.shared:
-        run.say(note_of_shared(summary.shared))
+        run.say(f"{many(summary.shared, 'slashtag')} that several links share; each has the clicks of all")
     if summary.bounded:
         text = (
             f"of {many(summary.bounded, 'slashtag')} that links without the tag have too, the rows have the"

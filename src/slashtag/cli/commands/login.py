@@ -1,9 +1,10 @@
-"""`slashtag login`: ask for credentials, check and save them."""
+"""`slashtag login`: ask for credentials, check and save them, with settings."""
 
 import os
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
+import msgspec
 import typer
 from msgspec.structs import replace
 from typer import Option
@@ -13,6 +14,7 @@ from ..._internal import (
     VARIABLES,
     Login,
     Secret,
+    did_you_mean,
     login_path,
     profiles,
     read_login,
@@ -21,37 +23,34 @@ from ..._internal import (
 )
 from ..run import Run, command
 
+#: Settings that can be saved, by their names in the environment after SLASHTAG_.
+SETTINGS = tuple(name for name in Login.__struct_fields__ if name not in ("base_url", "apikey", "apisecret"))
+
 
 @command
 async def login(
     run: Run,
-    remove: bool = Option(False, "--remove", help="Remove the saved credentials."),
-    list_: bool = Option(False, "--list", help="Show the saved profiles, their services and time zones."),
-    timezone: str | None = Option(
+    remove: bool = Option(False, "--remove", help="Remove what is saved."),
+    list_: bool = Option(False, "--list", help="Show the saved profiles, their services and settings."),
+    timezone: str | None = Option(None, metavar="ZONE", help="Save the time zone of the days."),
+    set_: list[str] | None = Option(
         None,
-        metavar="ZONE",
-        help="Also save the time zone of the days of later commands; where credentials are saved already or "
-        "stand in the environment, only this. Without a zone of its own a command takes SLASHTAG_TIMEZONE, "
-        "then this one.",
+        "--set",
+        metavar="NAME=VALUE",
+        help=f"Save a setting: {', '.join(SETTINGS)}. SLASHTAG_NAME in the environment overrides it; an "
+        "empty VALUE removes it. May be repeated.",
     ),
 ) -> None:
-    """Save credentials for later commands.
+    """Save credentials and settings for later commands.
 
-    Asks for the address of the service unless it is given, and for the apikey and apisecret without showing
-    them; checks them with one request; saves them in a file that only you can read. If stdin is not a
-    terminal, they are read from it, one a line. Credentials in the environment take precedence.
+    Asks for the address of the service, unless SLASHTAG_BASE_URL has it, and for the apikey and apisecret
+    without showing them; checks them with one request; saves them in a file that only you can read. If stdin
+    is not a terminal, they are read from it, one a line. Where credentials are saved already, or stand in the
+    environment, --set and --timezone change only the settings. Credentials of the environment come first.
     """
     profile = run.options.profile
-    if timezone:
-        parse_zone(timezone)
     if list_:
-        for name in profiles():
-            try:
-                saved = read_login(name)
-                columns = [saved.base_url, saved.timezone or ""] if saved else []
-                print(name or "(no name)", *filter(None, columns), sep="\t")
-            except ConfigurationError as error:
-                run.warn(str(error), "not readable: ")
+        _print_profiles(run)
         return
     file = login_path(profile)  # first: there may be no place for it
     if remove:
@@ -59,43 +58,70 @@ async def login(
         file.unlink(missing_ok=True)
         run.say(f"removed {file}" if is_saved else "no credentials were saved")
         return
-    earlier = None
+    texts = [*(set_ or ()), *([] if timezone is None else [f"timezone={timezone}"])]
+    changed = [_setting(text) for text in texts]
     is_of_environment = profile is None and any(os.environ.get(name) for name in VARIABLES)
-    # What is damaged is replaced by a whole login only.
-    with nullcontext() if is_of_environment and timezone is not None else suppress(ConfigurationError):
-        earlier = read_login(profile)
-    is_saved = earlier is not None and bool(earlier.apikey)
-    if timezone is not None and (is_saved or is_of_environment):
-        save_login(replace(earlier or Login(), timezone=timezone), profile)
-        kept = "whose credentials stay as they are" if is_saved else "without credentials"
-        run.say(f"days are those of {timezone or 'UTC'}: saved in {file}, {kept}")
-        _say_what_wins(run, timezone, is_saved=is_saved)
-        return
-    base_url = run.options.base_url or _ask("address of the service", is_secret=False)
-    credentials = Login(
-        base_url=strip_invisible(base_url), apikey=_ask("apikey"), apisecret=_ask("apisecret")
-    )
-    async with run.session(credentials) as session:
-        await session.urls.page(pagesize=1)
-    credentials.timezone = timezone or (earlier.timezone if earlier is not None else None)
-    save_login(credentials, profile)
-    run.say(f"the service accepts them; saved in {file}")
-    _say_what_wins(run, credentials.timezone or "", is_saved=True)
+    saved = None
+    with suppress(ConfigurationError):  # what is damaged is replaced
+        saved = read_login(profile)
+    found = saved or Login()
+    for name, value in changed:
+        found = replace(found, **{name: value})
+    is_asked = not (changed and (found.apikey or is_of_environment))
+    if is_asked:
+        found = replace(
+            found,
+            base_url=strip_invisible(os.environ.get("SLASHTAG_BASE_URL") or _ask("address of the service")),
+            apikey=Secret(_ask("apikey", is_secret=True)),
+            apisecret=Secret(_ask("apisecret", is_secret=True)),
+        )
+        async with run.session(found) as session:
+            await session.urls.page(pagesize=1)
+    run.say(f"{'the service accepts them; ' * is_asked}saved in {save_login(found, profile)}")
+    if found.apikey and is_of_environment:
+        run.say(f"but commands use {' and '.join(VARIABLES)} of the environment while they are set")
+    for name, value in changed:
+        variable = f"SLASHTAG_{name.upper()}"
+        if value is not None and os.environ.get(variable):
+            run.say(f"but commands use {variable} of the environment while it is set")
 
 
-def _say_what_wins(run: Run, timezone: str, *, is_saved: bool) -> None:
-    """Say which variables of the environment commands use instead of what was saved."""
-    if is_saved and run.options.profile is None and any(os.environ.get(name) for name in VARIABLES):
-        days = f", and the days of UTC unless SLASHTAG_TIMEZONE={timezone} is set" * bool(timezone)
-        run.say(f"but commands use {' and '.join(VARIABLES)} of the environment while they are set{days}")
-    if timezone and (zone := os.environ.get("SLASHTAG_TIMEZONE", timezone)) != timezone:
-        run.say(f"but commands use SLASHTAG_TIMEZONE={zone} of the environment while it is set")
+def _print_profiles(run: Run) -> None:
+    """Print the profiles with their settings, on stdout."""
+    for name in profiles():
+        try:
+            saved = read_login(name)
+        except ConfigurationError as error:
+            run.warn(str(error), "not readable: ")
+            continue
+        known = {each: getattr(saved, each) for each in SETTINGS}
+        # The proxy may have a password.
+        shown = [f"{each}={'***' if each == 'proxy' else value}" for each, value in known.items() if value]
+        print(name or "(no name)", *filter(None, [saved and saved.base_url, *shown]), sep="\t")
 
 
-def _ask(what: str, *, is_secret: bool = True) -> Secret:
+def _setting(text: str) -> tuple[str, object]:
+    """Return the name and the value of a setting; raises InvalidRequestError for what is none."""
+    given, equals, value = text.partition("=")
+    name = given.strip().lower().replace("-", "_")
+    if name not in SETTINGS or not equals:
+        told = f"--set takes NAME=VALUE, of {', '.join(SETTINGS)}{did_you_mean(name, SETTINGS)}"
+        raise InvalidRequestError(told)
+    if not value:
+        return name, None
+    if name == "timezone":
+        parse_zone(value)
+    try:
+        made = msgspec.convert({name: value}, Login, strict=False, dec_hook=lambda kind, text: kind(text))
+    except msgspec.ValidationError as error:
+        raise InvalidRequestError(f"--set {name}: {error}") from None
+    return name, getattr(made, name)
+
+
+def _ask(what: str, *, is_secret: bool = False) -> str:
     if sys.stdin.isatty():
-        return Secret(strip_invisible(typer.prompt(what, hide_input=is_secret, err=True)))
-    line = Secret(strip_invisible(sys.stdin.readline()))
+        return strip_invisible(typer.prompt(what, hide_input=is_secret, err=True))
+    line = strip_invisible(sys.stdin.readline())
     if not line:
         raise InvalidRequestError(f"no {what} on stdin")
     return line

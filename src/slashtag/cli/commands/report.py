@@ -1,10 +1,10 @@
-"""`slashtag report`: the clicks of a span as one page, picture or PDF."""
+"""`slashtag report`: the clicks of a span as one page."""
 
 from pathlib import Path
 
 from typer import Option
 
-from ..._internal import PREVIOUS, many
+from ..._internal import many
 from ...report import Branding, build, check_path, write
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, SelectionOptions
@@ -16,31 +16,18 @@ async def report(
     selection: SelectionOptions,
     run: Run,
     compare: str | None = COMPARE,
-    output: Path = Option(
-        ..., "--output", "-o", metavar="FILE", help="File that ends in .html, .png or .pdf."
-    ),
+    output: Path = Option(..., "--output", "-o", metavar="FILE", help="File that ends in .html."),
     top: int = Option(
         10, min=0, metavar="N", help="List the N links with most clicks; 0: far fewer requests."
     ),
-    hours: bool = Option(
-        False, "--hours", help="Show hours of the week, up to 32 days: a request for each hour and 100 links."
-    ),
     title: str = Option("", metavar="TEXT", help="Title of the report.", show_default=False),
-    logo: Path | None = Option(None, metavar="FILE", help="Logo: a PNG or JPEG file."),
-    accent: str = Option(
-        Branding().accent,
-        metavar="COLOUR",
-        help="Colour of charts and bars: a name such as teal, or 0a7f5a.",
-    ),
 ) -> None:
-    """Write a report on the clicks of a span: one page that opens anywhere, a picture or a PDF.
+    """Write a report on the clicks of a span: one page that opens anywhere and prints well.
 
     Shows clicks by day, week or month, the links with the most clicks, tags, destinations, countries,
-    referrers, devices, browsers, platforms, and the change against the span before, or against --compare. By
-    default it is about all links.
+    referrers, devices, browsers, platforms, and the change against the span before, or against --compare.
     """
     span = period.resolve(selection.timezone, compare).whole
-    branding = Branding(title=title, logo=logo.read_bytes() if logo else b"", accent=accent)
     check_path(output)
     async with run.session() as session:
         with run.bars() as start_bar:
@@ -51,16 +38,15 @@ async def report(
                 keys=selected.keys,
                 tags=selected.tags,
                 timezone=selection.timezone,
-                compare=compare or PREVIOUS,
+                compare=compare or "previous",
                 top=top,
-                hours=hours,
-                branding=branding,
+                branding=Branding(title=title),
                 progress=start_bar("counting", "steps"),
             )
     write(found, output)
-    if found.uncountable or not found.stats.complete:
+    run.note_statistics(found.stats)
+    if found.uncountable:
         run.mark_incomplete()
-    run.report_cut(found.stats)
     run.say(f"{found.start} to {found.end} ({found.zone}): {many(found.total, 'click')}; {run.cost()}")
     if found.unfinished:
         run.say(f"Not over yet: {found.unfinished}")

@@ -1,7 +1,7 @@
 """`slashtag sync`: an account into a database or warehouse, or Parquet files, again and again."""
 
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -65,7 +65,7 @@ async def sync(
                     dimensions=dimensions.split(",") if dimensions else (),
                     allow_shrink=allow_shrink,
                     progress=progress_of(start_bar),
-                    on_error=partial(run.note_failure, max_failures=100),
+                    on_error=run.note_failure,
                 )
             except loading.ShrunkListingError as error:
                 run.warn(str(error), "not loaded: ")

@@ -1,0 +1,212 @@
+"""Clicks by label: counted, rolled up from days, compared with other days, and shared out.
+
+Rows are clicks by their labels: one label of one dimension, or two, of which the first is the group, such as
+a tag. Days, and hours that begin with their day, are text: `2024-10-14`. What is compared with what:
+
+| by | is compared with |
+|---|---|
+| day, week, hour | the days that lie `days_apart` before; a label of which one day has none is not compared |
+| month, where both spans begin on the same day of a month | the month that lies as many months before |
+| month, else | the days at the same place of the other span |
+| weekday, country, tag and the like | the same label in the other span |
+
+Built on top of the library: above the line in docs/architecture.md.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from . import RangeStats, Statistics
+
+Rows = dict[tuple[str, ...], int]
+DAY = timedelta(days=1)
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+#: What days are rolled up to, and what is compared by time.
+ROLLED = ("day", "weekday", "week", "month")
+TIMED = ("hour", "day", "week", "month")
+#: From a span of so many days on, days are compared with the same weekdays.
+FOUR_WEEKS = 28
+
+
+class Spans(NamedTuple):
+    """First and last day of a span and of the one that it is compared with.
+
+    `is_cut` says that the last day is not over, `is_cut_before` that the other one ends at the same time of
+    day. Such a day is compared with such a day only.
+    """
+
+    first: date
+    last: date
+    first_before: date
+    last_before: date
+    is_cut: bool = False
+    is_cut_before: bool = False
+
+    @property
+    def before(self) -> str:
+        """The span that is compared with, as text."""
+        return between(str(self.first_before), str(self.last_before))
+
+    @property
+    def days_apart(self) -> int:
+        """How many days before a day the day lies that it is compared with.
+
+        From four weeks on that is the same weekday, as near as possible to the same place of its span, which
+        it may lie outside of. In shorter spans it is the day at the same place.
+        """
+        apart = (self.first - self.first_before).days
+        shortest = min(self.last - self.first, self.last_before - self.first_before).days + 1
+        return apart if shortest < FOUR_WEEKS else (apart + 3) // 7 * 7
+
+
+class Compared(NamedTuple):
+    """A row beside what it is compared with.
+
+    `before` and `compared_with` are None where there is nothing to compare it with. The last label is None
+    in a row of earlier clicks that are compared with none.
+    """
+
+    labels: tuple[str | None, ...]
+    clicks: int
+    before: int | None
+    compared_with: str | None
+
+
+def between(first: str, last: str) -> str:
+    """Return the text of a span."""
+    return first if first == last else f"{first}..{last}"
+
+
+def count(stats: Statistics | Mapping[str, Statistics], by: str = "") -> Rows:
+    """Return the clicks of each label of a dimension; of weeks and the like those of the days.
+
+    A mapping has the statistics of each label of another dimension, the first of the two. Without `by` all
+    clicks are in one row.
+    """
+    if isinstance(stats, Mapping):
+        return {(group, *of): n for group, each in stats.items() for of, n in count(each, by).items()}
+    if not by:
+        return {(): stats.total}
+    name = "day" if by in ROLLED and isinstance(stats, RangeStats) else by
+    return {(label,): n for dimension, label, n in stats.rows() if dimension == name}
+
+
+def label_of(label: str, unit: str) -> str:
+    """Return the label that a day has in a unit; a week is named by its Monday."""
+    if unit == "month":
+        return label[:7]
+    if unit not in ("weekday", "week"):
+        return label
+    day = date.fromisoformat(label)
+    return WEEKDAYS[day.weekday()] if unit == "weekday" else str(day - day.weekday() * DAY)
+
+
+def rolled(rows: Mapping[tuple[str, ...], int], unit: str) -> Rows:
+    """Add up the days of each weekday, week or month; other rows stay as they are."""
+    found = Counter[tuple[str, ...]]()
+    for (*group, label), n in rows.items() if unit in ROLLED else ():
+        found[*group, label_of(label, unit)] += n
+    if unit == "weekday":
+        groups = {labels[:-1]: n for n, labels in reversed([*enumerate(found)])}
+        order = sorted(found, key=lambda labels: (groups[labels[:-1]], WEEKDAYS.index(labels[-1])))
+        return {labels: found[labels] for labels in order}
+    return dict(found if unit in ROLLED else rows)
+
+
+def compared(now: Rows, before: Rows, by: str, spans: Spans) -> list[Compared]:
+    """Return the rows of two spans side by side, rolled up; no clicks of either are lost or doubled.
+
+    Both have days where `by` is a week or the like. Every day, week and month of the span has a row, zeros
+    too.
+    """
+    if by not in TIMED:
+        now, before = rolled(now, by), rolled(before, by)
+        every = dict.fromkeys([*now, *before])
+        return [Compared(of, now.get(of, 0), before.get(of, 0), spans.before) for of in every]
+    is_by_months = by == "month" and spans.first.day == spans.first_before.day
+    earlier = Counter[tuple[str, ...]]()
+    for labels, n in before.items():
+        # Hours by local time, whatever the offset was.
+        earlier[*labels[:-1], labels[-1][: 7 if is_by_months else 16]] += n
+    sources = _months(spans) if is_by_months else _sources(by, spans, (labels[-1] for labels in now))
+    clicks, found = rolled(now, by), list[Compared]()
+    for group in dict.fromkeys(labels[:-1] for labels in [*now, *before]):
+        left = {of[-1]: n for of, n in earlier.items() if of[:-1] == group}
+        for label, of_label in sources.items():
+            known = sum(left.pop(each, 0) for each in of_label) if of_label else None
+            names = [*dict.fromkeys(label_of(each, by) for each in of_label)]
+            named = names[0] if len(names) == 1 else between(of_label[0], of_label[-1]) if names else None
+            found.append(Compared((*group, label), clicks.get((*group, label), 0), known, named))
+        rest = rolled({(label,): n for label, n in left.items()}, by)
+        found += [Compared((*group, None), 0, n, label) for (label,), n in rest.items() if n]
+    return found
+
+
+def _months(spans: Spans) -> dict[str, list[str]]:
+    """Return the month that each month of a span is compared with."""
+
+    def number(day: date) -> int:
+        return 12 * day.year + day.month - 1
+
+    def name(number: int) -> str:
+        return f"{number // 12:04d}-{number % 12 + 1:02d}"
+
+    apart = number(spans.first) - number(spans.first_before)
+    known = range(number(spans.first_before), number(spans.last_before) + 1)
+    months = range(number(spans.first), number(spans.last) + 1)
+    return {name(n): [name(n - apart)] if n - apart in known else [] for n in months}
+
+
+def _sources(by: str, spans: Spans, labels: Iterable[str]) -> dict[str, list[str]]:
+    """Return the days, or the hour, that each label is compared with; none unless all its days have one."""
+    apart = (spans.first - spans.first_before).days if by == "month" else spans.days_apart
+
+    def day_before(day: date) -> str | None:
+        earlier = day - apart * DAY
+        is_cut = spans.is_cut and day == spans.last
+        is_like = by == "hour" or is_cut == (spans.is_cut_before and earlier == spans.last_before)
+        return str(earlier) if is_like and spans.first_before <= earlier <= spans.last_before else None
+
+    found: dict[str, list[str]] = {}
+    if by == "hour":
+        taken = set[str]()
+        for label in dict.fromkeys(labels):
+            hour = f"{day_before(date.fromisoformat(label[:10]))}{label[10:16]}"
+            # The second of two hours with the same local time has none.
+            found[label] = [] if hour in taken or hour.startswith("None") else [hour]
+            taken.add(hour)
+        return found
+    lacking = set[str]()
+    for n in range((spans.last - spans.first).days + 1):
+        day = spans.first + n * DAY
+        label, earlier = label_of(str(day), by), day_before(day)
+        found.setdefault(label, []).append(earlier or "")
+        lacking |= {label} if earlier is None else set()
+    return {label: [] if label in lacking else days for label, days in found.items()}
+
+
+def percent(part: int, whole: int) -> float:
+    """Return a share in percent, with one decimal."""
+    return round(100 * part / whole, 1) if whole else 0.0
+
+
+def change(clicks: int, before: int | None) -> float | None:
+    """Return by how much clicks changed, in percent; None where they were 0 or are not known."""
+    return percent(clicks - before, before) if before else None
+
+
+def shares(rows: Mapping[tuple[str, ...], int], whole: int | None = None) -> dict[tuple[str, ...], float]:
+    """Return the share of each row in the whole, or in the clicks of its group, in percent."""
+    sums = Counter[tuple[str, ...]]()
+    for labels, n in rows.items():
+        sums[labels[:-1]] += n
+    return {of: percent(n, sums[of[:-1]] if whole is None else whole) for of, n in rows.items()}
+
+
+def averages(days: Mapping[tuple[str, ...], int], unit: str, not_over: date | None) -> dict[str, float]:
+    """Return the clicks a day of each label that days are rolled up to, without the day that is not over."""
+    over = {labels: n for labels, n in days.items() if labels[-1] != str(not_over)}
+    number = Counter(label_of(labels[-1], unit) for labels in over)
+    return {labels[-1]: n / number[labels[-1]] for labels, n in rolled(over, unit).items()}

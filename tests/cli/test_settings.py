@@ -1,0 +1,219 @@
+"""What concerns the connection comes from the environment or a saved login; each setting has its effect."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from slashtag._saved_logins import login_path
+from slashtag.sandbox import Fault, Sandbox
+from tests.support.sandboxes import forget
+
+from .conftest import APIKEY, APISECRET, Cli, Serve, answer, objects
+from .test_entry import SCRIPT
+
+QUESTION = ("stats", "2024-06-01")
+
+
+def login(cli: Cli, *settings: str) -> None:
+    ran = cli("login", *(word for each in settings for word in ("--set", each)))
+    assert ran.code == 0, ran.err
+
+
+@pytest.fixture(params=["environment", "login"])
+def have(
+    request: pytest.FixtureRequest, cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> object:
+    """Return what makes a setting, in the one way or the other."""
+
+    def have(name: str, value: str) -> None:
+        if request.param == "environment":
+            monkeypatch.setenv(f"SLASHTAG_{name.upper()}", value)
+        else:
+            login(cli, f"{name.replace('_', '-')}={value}")
+
+    return have
+
+
+def test_the_zone_is_that_of_the_days(cli: Cli, box: Sandbox, have: object) -> None:
+    have("timezone", "Asia/Tokyo")  # type: ignore[operator]
+    true = box.truth.range("2024-06-01", "2024-06-01", timezone="+09:00").total_clicks
+    assert f"(Asia/Tokyo): {true} click" in cli(*QUESTION).err
+    assert "(UTC-03:00)" in cli(*QUESTION, "--timezone", "-03:00").err
+
+
+def test_the_log_is_json_and_its_last_line_the_summary(cli: Cli, box: Sandbox, have: object) -> None:
+    have("log_format", "json")  # type: ignore[operator]
+    forget(box)
+    lines = objects(cli(*QUESTION).err)
+    assert all({"time", "level", "message"} <= line.keys() for line in lines)
+    summary = lines[-1]
+    assert (summary["command"], summary["exit_code"], summary["complete"]) == ("slashtag stats", 0, True)
+    assert summary["attempts"] == len(box.requests)
+
+
+def test_a_proxy_is_asked(cli: Cli, box: Sandbox, have: object) -> None:
+    # The sandbox stands in for the proxy.
+    have("proxy", box.base_url.replace("//", "//name:pass-word@"))  # type: ignore[operator]
+    ran = cli("tags", "list")
+    assert (ran.code, "plain http" in ran.error, "pass-word" in ran.err) == (1, True, False)
+    have("allow_http", "true")  # type: ignore[operator]
+    forget(box)
+    cli("tags", "list")
+    assert {arrival.path for arrival in box.requests} == {f"{box.base_url}/api/v1/tags"}
+
+
+def test_the_end_of_ranges_is_the_one_that_is_set(cli: Cli, box: Sandbox, have: object) -> None:
+    have("range_end", "exclusive")  # type: ignore[operator]
+    forget(box)
+    cli(*QUESTION, "--by", "country")
+    asked = [arrival.query["date_range"] for arrival in box.requests if "date_range" in arrival.query]
+    assert asked
+    assert all(each.endswith("T00:00:00+00:00") for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("timeout", "soon"), ("concurrency", "0"), ("log_format", "xml")]
+)
+def test_a_wrong_value_is_an_error_that_names_the_setting(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str, wrong: str
+) -> None:
+    monkeypatch.setenv(f"SLASHTAG_{name.upper()}", wrong)
+    forget(box)
+    ran = cli("tags", "list")
+    assert (ran.code > 0, name in ran.error.lower(), list(box.requests)) == (True, True, [])
+
+
+def test_a_timeout_that_is_set_is_kept(
+    cli: Cli, serve: Serve, quick_retries: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLASHTAG_TIMEOUT", "0.05")
+    with serve(faults=[Fault(kind="stall")]):
+        ran = cli("tags", "list")
+    assert (ran.code, "SLASHTAG_TIMEOUT" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize(("given", "meant"), [("TIMEZON", "TIMEZONE"), ("LOGFORMAT", "LOG_FORMAT")])
+def test_a_misspelt_variable_is_an_error_that_names_the_one_meant(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, given: str, meant: str
+) -> None:
+    monkeypatch.setenv(f"SLASHTAG_{given}", "x")
+    ran = cli("tags", "list")
+    assert (ran.code, f"SLASHTAG_{meant} " in ran.error, list(box.requests)) == (1, True, [])
+
+
+# -- logins
+
+
+def test_a_login_is_used_until_it_is_removed(cli: Cli, logged_in: Path) -> None:
+    assert stat.S_IMODE(logged_in.stat().st_mode) == 0o600
+    assert cli("tags", "list").code == 0
+    assert str(logged_in) in cli("login", "--remove").err
+    assert not logged_in.exists()
+    assert "`slashtag login`" in cli("tags", "list").error
+
+
+def test_credentials_that_are_refused_are_not_kept(
+    cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+    answer(monkeypatch, APIKEY, "another-secret-42")
+    ran = cli("login")
+    assert (ran.code, "401" in ran.error, "another-secret-42" in ran.err) == (1, True, False)
+    assert not login_path().exists()
+    answer(monkeypatch, APIKEY)
+    assert cli("login").code == 2
+
+
+def test_settings_are_kept_beside_the_credentials(
+    cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = json.loads(logged_in.read_bytes())
+    login(cli, "timeout=60", "proxy=http://name:pass-word@proxy.example:3128")
+    found = json.loads(logged_in.read_bytes())
+    assert found == saved | {"timeout": 60.0, "proxy": "http://name:pass-word@proxy.example:3128"}
+    listed = cli("login", "--list").out
+    assert ("timeout=60.0" in listed, "pass-word" in listed) == (True, False)
+    login(cli, "proxy=")
+    # Credentials that are asked for again keep them.
+    answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+    assert cli("login", "--timezone", "").code == 0
+    assert json.loads(logged_in.read_bytes()) == saved | {"timeout": 60.0}
+    monkeypatch.setenv("SLASHTAG_TIMEOUT", "30")
+    assert "SLASHTAG_TIMEOUT" in cli("login", "--set", "timeout=50").err
+
+
+@pytest.mark.parametrize(
+    "wrong", ["timeout", "timeot=3", "timeout=soon", "timezone=Mars/Olympus", "apikey=x"]
+)
+def test_a_setting_that_is_none_is_not_saved(cli: Cli, logged_in: Path, wrong: str) -> None:
+    before = logged_in.read_bytes()
+    assert cli("login", "--set", wrong).code == 2
+    assert logged_in.read_bytes() == before
+
+
+def test_profiles_are_kept_apart_and_chosen_by_name(
+    cli: Cli, logged_in: Path, own: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLASHTAG_BASE_URL")
+    answer(monkeypatch, own.base_url, APIKEY, APISECRET)
+    assert cli("login", "--profile", "client-a").code == 0
+    assert len(cli("urls", "list").out.splitlines()) == 130
+    # Named, it is used whatever the environment has.
+    for name, value in {"SLASHTAG_BASE_URL": "http://127.0.0.1:1", "SLASHTAG_APIKEY": "k" * 20}.items():
+        monkeypatch.setenv(name, value)
+    assert len(cli("urls", "list", "--profile", "client-a").out.splitlines()) == 60
+    monkeypatch.setenv("SLASHTAG_PROFILE", "client-a")
+    assert len(cli("urls", "list").out.splitlines()) == 60
+    listed = [line.split("\t") for line in cli("login", "--list").out.splitlines()]
+    assert listed == [["(no name)", listed[0][1]], ["client-a", own.base_url]]
+    assert cli("login", "--remove").code == 0
+    assert "there is no profile 'client-a'" in cli("tags", "list").error
+
+
+def test_the_environment_goes_first_and_is_never_combined(
+    cli: Cli, logged_in: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLASHTAG_BASE_URL", box.base_url)
+    monkeypatch.setenv("SLASHTAG_APIKEY", "another-key-of-the-tests")
+    assert "SLASHTAG_APISECRET" in cli("tags", "list").error
+    monkeypatch.setenv("SLASHTAG_APISECRET", "another-secret-42")
+    assert "401" in cli("tags", "list").error
+
+
+def test_saved_credentials_go_to_their_service_only(
+    cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLASHTAG_BASE_URL", "http://127.0.0.1:1")
+    ran = cli("tags", "list")
+    assert (ran.code, "not sent elsewhere" in ran.error) == (1, True)
+
+
+def test_a_terminal_shows_no_credentials(nothing_set: None, box: Sandbox) -> None:
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(SCRIPT, [SCRIPT, "login"])
+    shown = b""
+    answers = [(b"service: ", box.base_url), (b"apikey: ", APIKEY), (b"apisecret: ", APISECRET)]
+    try:
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+            if answers and answers[0][0] in shown:
+                os.write(terminal, f"{answers.pop(0)[1]}\n".encode())
+    except OSError:
+        pass  # the terminal's other end is closed
+    finally:
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert (b"saved in" in shown, APIKEY.encode() in shown, APISECRET.encode() in shown) == (
+        True,
+        False,
+        False,
+    )
+    assert subprocess.run([SCRIPT, "tags", "list"], capture_output=True, check=False).returncode == 0

@@ -1,0 +1,30 @@
+"""The truth of `stats` and `top`: random questions are answered as the click log is counted by hand."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from slashtag.cli import selection
+from slashtag.sandbox import Sandbox
+from tests.support.own_count import Question, read_log
+
+from .conftest import Cli, objects
+
+
+def ask(cli: Cli, monkeypatch: pytest.MonkeyPatch, question: Question) -> list[dict[str, Any]]:
+    """Ask a question at its time."""
+    monkeypatch.setattr(selection, "now_in", question.now.astimezone)
+    ran = cli(*question.arguments)
+    assert ran.code == 0, ran.err
+    return objects(ran.out)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_are_those_of_the_click_log(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    question = Question.draw(Random(seed), box)
+    question.check(ask(cli, monkeypatch, question), read_log(box))

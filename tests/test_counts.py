@@ -1,0 +1,205 @@
+"""Counting is lossless, and like is compared with like: laws over random spans and clicks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slashtag import PeriodStats, RangeStats
+from slashtag.counts import (
+    ROLLED,
+    TIMED,
+    WEEKDAYS,
+    Rows,
+    Spans,
+    averages,
+    change,
+    compared,
+    count,
+    label_of,
+    rolled,
+    shares,
+)
+
+DAY = timedelta(days=1)
+dates = st.dates(date(2023, 1, 1), date(2025, 1, 1))
+groups = st.lists(st.sampled_from(["spring", "autumn", "no tag"]), min_size=1, max_size=2, unique=True)
+
+
+@st.composite
+def spans_of(draw: st.DrawFn) -> Spans:
+    first, first_before = draw(dates), draw(dates)
+    if draw(st.booleans()):
+        first, first_before = first.replace(day=1), first_before.replace(day=1)
+    length = draw(st.integers(0, 70))
+    other = length if draw(st.booleans()) else draw(st.integers(0, 70))
+    is_cut = draw(st.booleans())
+    cut_too = is_cut and draw(st.booleans())
+    return Spans(first, first + length * DAY, first_before, first_before + other * DAY, is_cut, cut_too)
+
+
+def days_of(first: date, last: date) -> list[date]:
+    return [first + n * DAY for n in range((last - first).days + 1)]
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[Spans, Rows, Rows]:
+    """Two spans, and the clicks of each day of both, of one group or more."""
+    spans = draw(spans_of())
+    draws = [
+        {(group, str(day)): draw(st.integers(0, 9)) for group in draw(groups) for day in days_of(first, last)}
+        for first, last in (spans[:2], spans[2:4])
+    ]
+    return spans, draws[0], draws[1]
+
+
+def of_group(rows: Rows) -> Counter[str]:
+    found = Counter[str]()
+    for (group, _), n in rows.items():
+        found[group] += n
+    return found
+
+
+@given(questions(), st.sampled_from([*ROLLED, "hour", "country"]))
+def test_no_click_of_either_span_is_lost_or_doubled(question: tuple[Spans, Rows, Rows], by: str) -> None:
+    spans, now, before = question
+    clicks, earlier = Counter[str | None](), Counter[str | None]()
+    for row in compared(now, before, by, spans):
+        clicks[row.labels[0]] += row.clicks
+        earlier[row.labels[0]] += row.before or 0
+    assert clicks == of_group(now)
+    assert earlier == of_group(before)
+
+
+@given(questions(), st.sampled_from(["day", "week", "month"]))
+def test_each_label_is_compared_with_the_days_that_its_row_names(
+    question: tuple[Spans, Rows, Rows], by: str
+) -> None:
+    spans, now, before = question
+    apart = spans.days_apart if by != "month" else (spans.first - spans.first_before).days
+    is_by_months = by == "month" and spans.first.day == spans.first_before.day
+    for (group, label), clicks, earlier, named in compared(now, before, by, spans):
+        if label is None:
+            assert (clicks, bool(earlier), bool(named)) == (0, True, True)
+            continue
+        days = [day for day in days_of(*spans[:2]) if label_of(str(day), by) == label]
+        assert clicks == sum(now.get((group or "", str(day)), 0) for day in days)
+        if named is None:
+            assert earlier is None
+            continue
+        first, _, last = named.partition("..")
+        if is_by_months:
+            others = [day for day in days_of(*spans[2:4]) if label_of(str(day), by) == named]
+            assert (
+                int(label[:4]) * 12 + int(label[5:]) - int(named[:4]) * 12 - int(named[5:])
+                == (12 * (spans.first.year - spans.first_before.year) + spans.first.month)
+                - spans.first_before.month
+            )
+        else:
+            others = [day - apart * DAY for day in days]
+            assert all(spans.first_before <= day <= spans.last_before for day in others)
+            assert [label_of(str(day), by) for day in (others[0], others[-1])] == [
+                first[:10],
+                last or first,
+            ] or ((first, last) == (str(others[0]), str(others[-1])))
+            is_cut = spans.is_cut and spans.last in days
+            assert is_cut == (spans.is_cut_before and spans.last_before in others)
+        assert earlier == sum(before.get((group or "", str(day)), 0) for day in others)
+
+
+@given(spans_of())
+def test_days_are_compared_at_the_same_place_or_from_four_weeks_on_with_the_same_weekday(
+    spans: Spans,
+) -> None:
+    place = (spans.first - spans.first_before).days
+    if min(spans.last - spans.first, spans.last_before - spans.first_before) < 27 * DAY:
+        assert spans.days_apart == place
+    else:
+        assert spans.days_apart % 7 == 0
+        assert abs(spans.days_apart - place) <= 3
+
+
+@given(questions(), st.sampled_from(ROLLED))
+def test_rolling_up_keeps_the_clicks_of_each_group_and_names_each_day(
+    question: tuple[Spans, Rows, Rows], unit: str
+) -> None:
+    _, now, _ = question
+    found = rolled(now, unit)
+    assert of_group(found) == of_group(now)
+    assert {*found} == {(group, label_of(day, unit)) for group, day in now}
+    if unit == "weekday":
+        for group in of_group(now):
+            order = [WEEKDAYS.index(label) for of, label in found if of == group]
+            assert order == sorted(order)
+
+
+def test_a_week_is_named_by_its_monday_and_a_weekday_by_its_name() -> None:
+    days = [date(2024, 10, 14) + n * DAY for n in range(7)]
+    assert {label_of(str(day), "week") for day in days} == {"2024-10-14"}
+    assert [label_of(str(day), "weekday") for day in days] == [*WEEKDAYS]
+
+
+def test_a_part_of_a_month_is_compared_with_as_many_days_of_it() -> None:
+    spans = Spans(date(2024, 10, 14), date(2024, 10, 20), date(2024, 10, 7), date(2024, 10, 13))
+    now, before = ({(str(day),): n for day in days_of(*of)} for n, of in ((2, spans[:2]), (3, spans[2:4])))
+    assert compared(now, before, "month", spans) == [(("2024-10",), 14, 21, "2024-10")]
+
+
+def test_hours_are_compared_by_local_time_once() -> None:
+    """The clocks go back: 02:00 comes twice, and the day before had it once."""
+    spans = Spans(date(2024, 10, 27), date(2024, 10, 27), date(2024, 10, 26), date(2024, 10, 26))
+    now = {("2024-10-27T02:00+02:00",): 1, ("2024-10-27T02:00+01:00",): 2}
+    before = {("2024-10-26T02:00+02:00",): 4, ("2024-10-26T03:00+02:00",): 8}
+    assert [(row.labels[0], row.before) for row in compared(now, before, "hour", spans)] == [
+        ("2024-10-27T02:00+02:00", 4),
+        ("2024-10-27T02:00+01:00", None),
+        (None, 8),
+    ]
+
+
+def test_labels_of_both_spans_are_compared_with_themselves() -> None:
+    spans = Spans(date(2024, 2, 1), date(2024, 2, 29), date(2024, 1, 1), date(2024, 1, 31))
+    rows = compared({("DE",): 3}, {("DE",): 2, ("US",): 1}, "country", spans)
+    assert rows == [(("DE",), 3, 2, "2024-01-01..2024-01-31"), (("US",), 0, 1, "2024-01-01..2024-01-31")]
+
+
+@given(questions())
+def test_shares_are_of_the_group_unless_a_whole_is_given(question: tuple[Spans, Rows, Rows]) -> None:
+    _, now, _ = question
+    for (group, label), percent in shares(now).items():
+        whole = of_group(now)[group]
+        assert percent == (round(100 * now[group, label] / whole, 1) if whole else 0.0)
+        assert shares(now, 1000)[group, label] == round(now[group, label] / 10, 1)
+
+
+@given(questions())
+def test_the_day_that_is_not_over_is_in_no_average(question: tuple[Spans, Rows, Rows]) -> None:
+    spans, now, _ = question
+    days = {(day,): n for (_, day), n in now.items()}
+    for label, average in averages(days, "weekday", spans.last).items():
+        of = [n for (day,), n in days.items() if label_of(day, "weekday") == label and day != str(spans.last)]
+        assert average == sum(of) / len(of)
+
+
+@pytest.mark.parametrize(
+    ("clicks", "before", "percent"), [(3, 2, 50.0), (0, 3, -100.0), (3, 0, None), (3, None, None)]
+)
+def test_a_change_has_a_percentage_where_there_was_something(
+    clicks: int, before: int | None, percent: float
+) -> None:
+    assert change(clicks, before) == percent
+
+
+def test_rows_are_counted_by_one_dimension_or_by_two() -> None:
+    week = RangeStats(total_clicks=3, clicks={date(2024, 1, 30): 1, date(2024, 2, 1): 2}, country={"DE": 3})
+    year = PeriodStats(clicks_total=4, clicks_breakdown={2024: {2: 4}}, country={"US": 4})
+    assert count(week) == {(): 3}
+    assert count(week, "month") == {("2024-01-30",): 1, ("2024-02-01",): 2}
+    assert count(year, "month") == {("2024-02",): 4}
+    assert count({"a": week, "b": week}, "country") == {("a", "DE"): 3, ("b", "DE"): 3}
+    assert count({"a": week, "b": year}) == {("a",): 3, ("b",): 4}
+    assert {*TIMED} - {*ROLLED} == {"hour"}
