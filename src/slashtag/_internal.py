@@ -16,13 +16,11 @@ from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
 from ._core.dates import PREVIOUS as PREVIOUS
 from ._core.dates import days_apart as days_apart
-from ._core.limits import MAX_KEYS as MAX_KEYS
 from ._core.limits import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.plan import by_selector as by_selector
 from ._core.plan import empty_sum as empty_sum
 from ._core.secret import Secret as Secret
 from ._core.windows import DAY as DAY
-from ._core.windows import last_day as last_day
 from ._core.windows import windows as windows
 from ._credentials import strip_invisible as strip_invisible
 from ._fanout import Stream as Stream
@@ -48,6 +46,5 @@ from ._saved_logins import read_login as read_login
 from ._saved_logins import save_login as save_login
 from ._saved_logins import settings as settings
 from ._sending.metrics import MOST_BEHIND as MOST_BEHIND
-from ._summed_statistics import days as days
 from ._wording import did_you_mean as did_you_mean
 from ._wording import many as many

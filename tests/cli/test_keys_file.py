@@ -94,7 +94,6 @@ def test_every_kind_of_table_names_the_same_links(
         ("id", "{0}", "no column slashtag"),
         ("short_url", "https://a.example/{0}", "no column slashtag"),
         ("k0,k1", "k{0},k{0}", "'k0,k1'"),
-        ("k0", "#k{0}", ""),
         ("k0", "k{0},k", "line 2"),
         ("slashtag", "k{0};,k", "line 2"),
         ("id,slashtag", "{0},", "line 2"),
