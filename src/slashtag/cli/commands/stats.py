@@ -86,7 +86,7 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
     run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {output.written}{run.cost()}")
     if output.file is not None:
         run.say(str(about))
-    if advice := _advice(selected, by):
+    if not selection.untagged and (advice := _advice(selected, by)):
         run.say(advice)
 
 
