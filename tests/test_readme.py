@@ -245,6 +245,11 @@ def test_every_public_name_is_in_the_reference_with_an_example(module: str) -> N
     name = module if module == "slashtag" else f"slashtag.{module}"
     if module != "pytest":  # whose fixtures are members of the plugin
         listed = re.findall(rf"^::: {re.escape(name)}\.(\w+)$", PAGES[page], re.M)
+        # Or the module as a whole, with its members.
+        for members in re.findall(
+            rf"^::: {re.escape(name)}\n    options:.*members: \[(.*?)\]", PAGES[page], re.M
+        ):
+            listed += members.split(", ")
         assert sorted(listed) == sorted(public_names(module))
     used = {name for of, block in PYTHON if of == page for name in used_names(block)}
     assert sorted(public_names(module) - used) == []

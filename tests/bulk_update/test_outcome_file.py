@@ -1,195 +1,161 @@
-"""The file of outcomes: whole lines, durable before a change is sent, and no secret in it."""
+"""The file of outcomes: durable before anything is sent, whole lines, of one account, and without secrets."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import resource
 import stat
-import threading
 from pathlib import Path
 from unittest.mock import Mock
 
-import msgspec
 import pytest
 
-from slashtag import AsyncSession, ExportError
-from slashtag.bulk_update import RowOutcome, _outcome_file
-from slashtag.bulk_update._outcome_file import OutcomeFile, Status
+from slashtag import AsyncSession, Change, ExportError, InvalidRequestError
+from slashtag.bulk_update import BulkUpdate
+from slashtag.sandbox import Sandbox
+from tests.support.sending import connect
+from tests.support.wire import Answer, Request, Wire, ok
 
-ENTRY = RowOutcome(line=2, key="a1", id=1, status="done", members={"destination": "d"})
-
-
-def opened(
-    path: Path,
-    base_url: str = "http://localhost/a",
-    apikey: str = "key-of-the-tests-0123456",
-    apisecret: str = "secret-of-tests-7",
-) -> OutcomeFile:
-    return OutcomeFile(path, AsyncSession(base_url, apikey=apikey, apisecret=apisecret))
+ACCOUNT = {"urls": 0, "clicks": 0}
+CHANGES = [Change(f"a{n}", redirect_code=307, password="hush") for n in range(20)]
 
 
-def test_a_line_that_was_cut_is_written_anew(tmp_path: Path) -> None:
-    path = tmp_path / "told.jsonl"
-    with opened(path) as file:
-        for _ in range(150):
-            file.append(ENTRY)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-10])
-    with opened(path) as file:
-        assert file.last["a1"].status == file.last[1].status == "done"
-        file.append(ENTRY)
-    assert len(path.read_bytes().splitlines()) == 151
+@pytest.fixture
+def box(box: Sandbox) -> Sandbox:
+    for n in range(20):
+        box.add_url(f"a{n}", redirect_code=302)
+    return box
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
-def test_only_its_owner_may_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
-    path = tmp_path / "told.jsonl"
-    before = os.umask(umask)
-    try:
-        with opened(path):
-            pass
-    finally:
-        os.umask(before)
+def puts(box: Sandbox) -> int:
+    return sum(arrival.method == "PUT" for arrival in box.requests)
+
+
+async def run(session: AsyncSession, path: Path) -> list[str]:
+    async with BulkUpdate(session, CHANGES, outcomes=path) as update:
+        return [outcome.status async for outcome in update]
+
+
+async def test_links_are_recorded_before_the_first_change_is_sent_and_only_their_owner_reads_it(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, durable, fsync = tmp_path / "told.jsonl", list[bytes](), os.fsync
+
+    def look(handle: int) -> None:
+        assert durable or puts(box) == 0
+        fsync(handle)
+        durable.append(path.read_bytes())
+
+    monkeypatch.setattr(os, "fsync", look)
+    assert await run(session, path) == ["done"] * 20
+    seen = [json.loads(line) for line in durable[0].splitlines()]
+    assert [line["is"] for line in seen] == ["heading", *["link"] * 20]
+    assert all(line["base"]["redirect_code"] == 302 for line in seen[1:])
+    assert b"hush" not in path.read_bytes()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_nothing_is_announced_after_a_flush_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_nothing_is_sent_where_the_record_is_not_durable(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lines of a failed flush are lost, though the next one succeeds."""
-    with opened(tmp_path / "told.jsonl") as file:
-        with monkeypatch.context() as failing:
-            failing.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
-            with pytest.raises(ExportError, match="Input/output error"):
-                await file.announce(ENTRY)
-        with pytest.raises(ExportError, match="Input/output error"):
-            await file.announce(ENTRY)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
+    with pytest.raises(ExportError, match="Input/output error"):
+        await run(session, tmp_path / "told.jsonl")
+    assert puts(box) == 0
 
 
-@pytest.mark.parametrize("before", [None, "unknown", "done"])
-async def test_a_change_that_was_not_sent_as_it_was_cancelled_is_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Status | None
+async def test_a_line_that_was_cut_is_written_anew(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
     path = tmp_path / "told.jsonl"
-    with opened(path) as file:
-        if before is not None:
-            file.append(msgspec.structs.replace(ENTRY, status=before))
-    begun, flushed = threading.Event(), threading.Event()
-
-    def flush(handle: int) -> None:
-        begun.set()
-        flushed.wait(60)
-
-    with opened(path) as file, monkeypatch.context() as slow:
-        slow.setattr(os, "fsync", flush)
-        announcing = asyncio.ensure_future(file.announce(ENTRY))
-        await asyncio.to_thread(begun.wait, 60)
-        announcing.cancel()
-        flushed.set()
-        with pytest.raises(asyncio.CancelledError):
-            await announcing
-    # Also after a restart of the machine.
-    for boot in (None, "another"):
-        monkeypatch.setattr(_outcome_file, "boot_id", Mock(return_value=boot))
-        with opened(path) as file:
-            assert [entry.status for entry in file.last.values()] == ([before, before] if before else [])
+    await run(session, path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines)[:-10])
+    # The password of one may have been sent or not.
+    assert await run(session, path) == ["done"]
+    assert [json.loads(line)["is"] for line in path.read_bytes().splitlines()].count("outcome") == 20
+    path.with_name("told.undo.csv").unlink()
+    for size in (3, 40):
+        path.write_bytes(lines[0][:size])
+        assert await run(session, path) == ["done"] * 20
 
 
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("boot", ["the same", "another", None])
-@pytest.mark.parametrize("before", [None, "unknown", "done"])
-async def test_a_change_that_was_announced_is_unknown_only_after_a_restart_of_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: Status | None, boot: str | None
+async def test_a_full_disk_ends_the_run_and_spoils_no_line(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
-    """Or where the system does not say whether there was one."""
-    path, killed = tmp_path / "told.jsonl", tmp_path / "killed.jsonl"
-    monkeypatch.setattr(_outcome_file, "boot_id", Mock(return_value="the same"))
-    entries = [msgspec.structs.replace(ENTRY, key=f"a{n}", id=n, line=n) for n in range(3)]
-    with opened(path) as file:
-        for entry in entries:
-            if before is not None:
-                file.append(msgspec.structs.replace(entry, status=before))
-            await file.announce(entry)
-        file.mark_sent(entries[1])
-        file.append(msgspec.structs.replace(entries[2], status="failed"))
-        killed.write_bytes(path.read_bytes())
-    monkeypatch.setattr(_outcome_file, "boot_id", Mock(return_value=boot))
-    with opened(killed) as file:
-        found = [getattr(file.last.get(n), "status", None) for n in range(3)]
-    assert found == [before if boot == "the same" else "announced", "sent", before]
-
-
-def test_a_file_without_a_version_is_read_and_gets_one(tmp_path: Path) -> None:
-    path = tmp_path / "told.jsonl"
-    with opened(path) as file:
-        file.append(ENTRY)
-    first, entry = map(json.loads, path.read_text().splitlines())
-    assert first["version"] == 2
-    old = {name: first[name] for name in ("salt", "account")}
-    entry = {**entry, "status": "sent", "fingerprint": "f"}
-    del entry["members"]
-    path.write_text(f"{json.dumps(old, separators=(',', ':'))}\n{json.dumps(entry)}\n")
-    for _ in range(2):
-        with opened(path) as file:
-            assert (file.last[1].status, file.last[1].fingerprint, file.last[1].members) == ("sent", "f", {})
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line.get("version") for line in lines] == [None, None, 2]
-
-
-@pytest.mark.parametrize("at", [0, 2])
-def test_a_file_of_a_later_version_is_refused_and_left_as_it_is(tmp_path: Path, at: int) -> None:
-    path = tmp_path / "told.jsonl"
-    with opened(path) as file:
-        file.append(ENTRY)
-    lines = path.read_text().splitlines()
-    lines[at:at] = [json.dumps({"version": 3}, separators=(",", ":"))]
-    if at == 0:
-        lines[:2] = [lines[1].replace('"version":2', '"version":3')]
-    # What a later version writes may have another form.
-    content = "\n".join([*lines, '{"what":"is this?"}', ""])
-    path.write_text(content)
-    with pytest.raises(ExportError, match="later version"), opened(path):
-        pass
-    assert path.read_text() == content
-
-
-def test_what_a_full_disk_took_of_a_line_spoils_no_other(tmp_path: Path) -> None:
     path, before = tmp_path / "told.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
-    with opened(path) as file:
-        file.append(ENTRY)
+    async with BulkUpdate(session, CHANGES, outcomes=path) as update:
+        await anext(update)
         resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))
         try:
-            with pytest.raises(ExportError, match="cannot be written: No space left"):
-                file.append(ENTRY)
+            with pytest.raises(ExportError, match="cannot be written"):
+                [outcome async for outcome in update]
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        with pytest.raises(ExportError, match="No space left"):
-            file.append(ENTRY)
-    with opened(path) as file:
-        file.append(ENTRY)
-    assert [json.loads(line)["key"] for line in path.read_bytes().splitlines()[1:]] == ["a1", "a1"]
+    assert set(await run(session, path)) == {"done"}
+    assert await run(session, path) == []
 
 
 @pytest.mark.parametrize(
-    "other", [{"base_url": "http://localhost/b"}, {"apikey": "another-key-of-the-tests"}], ids=str
+    "content", ["my own notes", "{}\n", '{"is":"outcome","line":1}\n', '{"is":"x"}\n', "\xff\n"]
 )
-def test_a_file_of_another_account_is_refused_and_left_as_it_is(
-    tmp_path: Path, other: dict[str, str]
+async def test_another_file_is_refused_and_left_as_it_is(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, content: str
 ) -> None:
     path = tmp_path / "told.jsonl"
-    with opened(path) as file:
-        file.append(ENTRY)
-    content = path.read_bytes()
-    with pytest.raises(ExportError, match="another service or apikey"), opened(path, **other):
-        pass
-    assert path.read_bytes() == content
+    path.write_text(content, "latin-1")
+    with pytest.raises(ExportError, match="file of outcomes"):
+        await run(session, path)
+    assert path.read_text("latin-1") == content
+    assert puts(box) == 0
 
 
-def test_hashes_outlive_the_apisecret_and_differ_by_file(tmp_path: Path) -> None:
-    digests: list[str] = []
-    for name, apisecret in (("a", "secret-of-tests-7"), ("a", "another-secret-1"), ("b", "another-secret-1")):
-        with opened(tmp_path / name, apisecret=apisecret) as file:
-            digests.append(file.digest("hush"))
-    assert digests[0] == digests[1] != digests[2]
+def answer(request: Request) -> Answer:
+    link = {"id": 1, "slashtag": "a1", "destination": "https://www.example/", "redirectCode": "302"}
+    is_change = request.method == "PUT"
+    return ok({"rows_updated": 1} if is_change else {"page": 1, "pageSize": 500, "items": [link]})
+
+
+async def test_a_file_belongs_to_service_and_apikey_and_outlives_the_apisecret(tmp_path: Path) -> None:
+    async def change(wire: Wire, name: str, password: str = "hush", **options: str) -> list[str]:
+        async with connect(wire, **options) as session:
+            update = BulkUpdate(session, [Change("a1", password=password)], outcomes=tmp_path / name)
+            return [outcome.status async for outcome in update]
+
+    async with Wire(answer) as wire, Wire(answer) as other:
+        assert await change(wire, "told") == ["done"]
+        content = (tmp_path / "told").read_bytes()
+        assert await change(wire, "told", apisecret="another-secret-1") == []
+        for elsewhere, options in ((other, {}), (wire, {"apikey": "another-key-of-the-tests"})):
+            with pytest.raises(ExportError, match="another service or apikey"):
+                await change(elsewhere, "told", **options)
+        assert (tmp_path / "told").read_bytes() == content
+        # A password is known by a hash that differs from file to file.
+        assert await change(wire, "another") == ["done"]
+        hashes = [
+            json.loads((tmp_path / name).read_text().splitlines()[1])["hidden"]
+            for name in ("told", "another")
+        ]
+        assert len({*hashes}) == 2
+        assert await change(wire, "told", "another") == ["done"]
+
+
+async def test_two_runs_with_one_file_are_one_too_many(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    async with BulkUpdate(session, CHANGES, outcomes=tmp_path / "told.jsonl") as update:
+        await anext(update)
+        with pytest.raises(ExportError, match="another run writes to"):
+            await run(session, tmp_path / "told.jsonl")
+
+
+@pytest.mark.parametrize("outcomes", ["s3://user:pass-word@bucket/o.jsonl", "a\0b", "/nowhere/at/all.jsonl"])
+async def test_a_path_that_cannot_be_one_is_told_before_anything_is_sent(
+    box: Sandbox, session: AsyncSession, outcomes: str
+) -> None:
+    with pytest.raises((ExportError, InvalidRequestError)) as raised:
+        async with BulkUpdate(session, CHANGES, outcomes=outcomes) as update:
+            await anext(update)
+    assert "pass-word" not in str(raised.value)
+    assert box.requests == []

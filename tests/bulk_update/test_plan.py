@@ -1,26 +1,61 @@
-"""What is left to be sent: known by link and values, without conflicts and doubts, by a present listing."""
+"""What is to become of each row: the table of decisions, which link it is about, what must not be sent."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from email.utils import formatdate
 from pathlib import Path
-from time import time
-from typing import Any
 
 import pytest
-from msgspec.structs import astuple
 
-from slashtag import AsyncSession, Change, UnexpectedResponseError
-from slashtag.bulk_update import BulkUpdate, ChangesError, DoubtfulChangesError
-from slashtag.bulk_update._outcome_file import OutcomeFile
-from slashtag.sandbox import Fault, Sandbox
-from tests.support.sending import connect
-from tests.support.wire import Answer, Request, Wire, ok
+from slashtag import AsyncSession, Change
+from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, RowOutcome
+from slashtag.bulk_update._outcome_file import Known, Seen
+from slashtag.bulk_update._plan import decide
+from slashtag.sandbox import Sandbox
 
-ACCOUNT = {"urls": 0, "clicks": 0}
+ACCOUNT = {"urls": 0, "clicks": 0, "tags": 0}
 FIRST = 1_000_001
+
+#: What the last row found and wanted, and whether it was done; the link and the row now.
+DECISIONS = """
+last row    present  wanted  decision
+-           a        a       unchanged
+-           a        b       send
+a b         a        b       send
+a b         b        b       unchanged
+a b         c        b       changed
+a b done    a        b       send
+a b done    b        b       unchanged
+a b done    c        b       changed
+a b         a        c       send
+a b done    b        c       send
+a b done    a        a       unchanged
+a b done    c        c       unchanged
+a a         c        a       changed
+"""
+
+
+@pytest.mark.parametrize("line", DECISIONS.strip().splitlines()[1:])
+def test_base_wanted_and_present_decide(line: str) -> None:
+    before, (present, wanted, decision) = line[:12].split(), line[12:].split(maxsplit=2)
+    known = None
+    if before != ["-"]:
+        base, after = ({"destination": each} for each in before[:2])
+        seen = Seen(id=1, key=1, base=base, after=after, hidden="")
+        known = Known(seen, is_done="done" in before)
+    now = {"destination": present, "slashtag": "s"}
+    assert decide({"destination": wanted}, "", now, known) == decision
+    # What no listing shows was done if the last row was, and gave the same.
+    again = decide({"destination": wanted}, "hash", now, known)
+    assert again == ("send" if decision == "unchanged" else decision)
+
+
+@pytest.mark.parametrize("hidden", ["hash", "another", ""])
+@pytest.mark.parametrize("is_done", [True, False])
+def test_what_no_listing_shows_goes_by_the_outcome(hidden: str, is_done: bool) -> None:
+    known = Known(Seen(id=1, key=1, base={}, after={}, hidden="hash"), is_done=is_done)
+    is_known = hidden == "" or (is_done and hidden == "hash")
+    assert decide({}, hidden, {}, known) == ("unchanged" if is_known else "send")
 
 
 @pytest.fixture
@@ -30,308 +65,132 @@ def box(box: Sandbox) -> Sandbox:
     return box
 
 
-def puts(box: Sandbox) -> list[int]:
-    return [int(each.path.rpartition("/")[2]) - FIRST for each in box.requests if each.method == "PUT"]
+def puts(box: Sandbox) -> list[tuple[int, object]]:
+    arrivals = [each for each in box.requests if each.method == "PUT"]
+    return [(int(each.path.rpartition("/")[2]), json.loads(each.body)) for each in arrivals]
 
 
-async def run(session: AsyncSession, path: Path, text: str, **options: bool) -> list[tuple[int, str]]:
+async def run(session: AsyncSession, path: Path, text: str) -> list[RowOutcome]:
     path.write_text(text)
-    async with BulkUpdate(session, path, **options) as update:
-        return [(outcome.line, outcome.status) async for outcome in update]
+    async with BulkUpdate(session, path) as update:
+        return [outcome async for outcome in update]
 
 
-# --- the same change ------------------------------------------------------------------------------------
-
-#: The change of one link: the first time, and as the next run has it.
-SAME = {
-    "an untouched column is deleted": (
-        "slashtag,destination,redirect_code,password\na1,https://new.example/,302,hush\n",
-        "slashtag,destination,password\na1,https://new.example/,hush\n",
-    ),
-    "an untouched column is added": (
-        "slashtag,password\na1,hush\n",
-        "slashtag,password,redirect_code,destination\na1,hush,302,https://www.example/1\n",
-    ),
-    "the columns come in another order": (
-        "slashtag,destination,password\na1,https://new.example/,hush\n",
-        "password,slashtag,destination\nhush,a1,https://new.example/\n",
-    ),
-    "the link is named by its id": (
-        "slashtag,destination,password\na1,https://new.example/,hush\n",
-        f"id,password,destination\n{FIRST + 1},hush,https://new.example/\n",
-    ),
-    "a rename by slashtag": (
-        "slashtag,new_slashtag,redirect_code,password\na1,b1,302,hush\n",
-        "slashtag,new_slashtag,password\na1,b1,hush\n",
-    ),
-    "a listing": (
-        f"id,slashtag,destination,redirect_code,created_at,password\n{FIRST + 1},a1,https://new.example/,302,,hush\n",
-        f"slashtag,id,password,destination,created_at\na1,{FIRST + 1},hush,https://new.example/,\n",
-    ),
-    "a listing, as changes": (
-        f"id,slashtag,destination,created_at,password\n{FIRST + 1},a1,https://new.example/,,hush\n",
-        f"id,destination,password\n{FIRST + 1},https://new.example/,hush\n",
-    ),
-}
-same = pytest.mark.parametrize(("first", "then"), SAME.values(), ids=SAME)
+# --- which link it is ------------------------------------------------------------------------------------
 
 
-@pytest.mark.unmeasured
-@same
-@pytest.mark.parametrize("status", ["done", "unknown"])
-async def test_the_same_change_is_made_once_whatever_the_columns_of_its_row(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, first: str, then: str, status: str
-) -> None:
-    path = tmp_path / "changes.csv"
-    box.faults = [Fault(kind="reset", method="PUT", after_work=True)] if status == "unknown" else []
-    assert await run(session, path, first) == [(2, status)]
-    box.faults = []
-    for _ in range(2):
-        assert await run(session, path, then) == ([(2, "unknown")] if status == "unknown" else [])
-    assert puts(box) == [1]
-    if status == "unknown":
-        assert await run(session, path, then, repeat_lost=True) == [(2, "done")]
-
-
-@pytest.mark.parametrize("fault", ["reset", "500"])
-async def test_a_change_that_was_done_stays_done_without_its_untouched_column(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, fault: str
-) -> None:
-    """Also if somebody changes the link later, and another change of it fails."""
-    path = tmp_path / "changes.csv"
-    assert await run(session, path, "slashtag,destination,redirect_code\na1,https://new.example/,302\n")
-    await session.urls.update(FIRST + 1, destination="https://other.example/")
-    box.faults = [Fault(kind="500", method="PUT")]
-    assert await run(session, path, "slashtag,redirect_code\na1,307\n") == [(2, "failed")]
-    box.faults = []
-    assert await run(session, path, "slashtag,destination\na1,https://new.example/\n") == []
-    assert await run(session, path, "slashtag,redirect_code\na1,307\n") == [(2, "done")]
-    # After another change of the link it is a change again.
-    assert await run(session, path, "slashtag,destination\na1,https://new.example/\n") == [(2, "done")]
-
-
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
-    "then",
+    ("key", "or_id", "found"),
     [
-        "slashtag,destination\na1,https://third.example/\n",
-        "slashtag,redirect_code\na1,308\n",
-        f"id,new_slashtag\n{FIRST + 1},b1\n",
-        f"id,slashtag,destination,created_at\n{FIRST + 1},a1,https://third.example/,\n",
+        ("007", True, 0),
+        ("2025", True, 1),
+        ("7", True, None),  # no slashtag, nor an id
+        (str(FIRST + 2), True, 2),
+        (str(FIRST + 2), False, None),
+        (FIRST + 2, False, 2),
+        ("https://go.example/twice", False, 4),
+        ("GO.example/twice/", False, 4),
+        ("http://sho.example/twice?utm=1", True, 3),
+        ("twice", False, None),
+        ("nobody", False, None),
+        (str(FIRST), True, None),  # an id, and the slashtag of another link
+        (FIRST, False, None),  # which the service may take for that slashtag
     ],
 )
-async def test_a_link_whose_last_change_has_no_answer_is_held_back_whatever_its_row_is_now(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, then: str
+async def test_a_link_is_found_by_slashtag_short_url_or_id_and_changed_by_its_id(
+    key: str | int, or_id: bool, found: int | None
 ) -> None:
-    path = tmp_path / "changes.csv"
-    box.faults = [Fault(kind="reset", method="PUT")]  # it was not done, and nobody can know
-    first = "slashtag,destination,redirect_code\na1,https://new.example/,302\n"
-    assert await run(session, path, first) == [(2, "unknown")]
-    box.faults = []
-    for text in (then, then, first):
-        assert await run(session, path, text) == [(2, "unknown")]
-        assert (await BulkUpdate(session, path).preview()).unknown == 1
-    assert puts(box) == [1]
-    # The link shows that it was done after all.
-    await session.urls.update(FIRST + 1, destination="https://new.example/")
-    assert await run(session, path, then) == [(2, "done")]
-    assert await run(session, path, then) == []
+    async with Sandbox(urls=0, clicks=0) as box:
+        links = [box.add_url(each) for each in ("007", "2025", "0824", "twice")]
+        links.append(box.add_url("twice", domain_id=1))
+        if FIRST in (key, int(key) if str(key).isdecimal() else 0):
+            box.add_url(str(FIRST))
+        async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+            update = BulkUpdate(session, [Change(key, redirect_code=307)], or_id=or_id)
+            (outcome,) = [each async for each in update]
+        assert (outcome.status, outcome.id) == (("failed", None) if found is None else ("done", links[found]))
+        assert [id for id, _ in puts(box)] == ([] if found is None else [links[found]])
 
 
-@pytest.mark.parametrize("status", ["sent", "unknown", "done"])
-@pytest.mark.parametrize("is_same", [True, False])
-async def test_lines_without_a_version_count(
-    session: AsyncSession, box: Sandbox, tmp_path: Path, status: str, is_same: bool
+async def test_a_rerun_finds_a_link_that_was_renamed(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
-    path, results = tmp_path / "changes.csv", tmp_path / "changes.results.jsonl"
-    change = Change("a1", destination="https://new.example/", password="hush")
-    with OutcomeFile(results, session) as file:
-        fingerprint = file.digest(astuple(change))
-    heading = json.loads(results.read_text())
-    line = {"line": 2, "key": "a1", "status": status, "rows_updated": None, "error": None, "id": FIRST + 1}
-    lines = [
-        {name: heading[name] for name in ("salt", "account")},
-        line | {"fingerprint": fingerprint, "at": ""},
+    """Also where another link has its slashtag by now."""
+    text = "slashtag,new_slashtag,redirect_code\na1,b1,307\n"
+    assert [each.status for each in await run(session, tmp_path / "c.csv", text)] == ["done"]
+    box.add_url("a1")
+    assert await run(session, tmp_path / "c.csv", text) == []
+
+
+async def test_the_present_destination_and_redirect_code_are_sent_along(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    """But for a value that cannot be sent."""
+    box.add_url("old", destination="no scheme", redirect_code=308)
+    changes = "slashtag,new_slashtag,destination,redirect_code\na1,b1,,\na2,,https://x.example/,\nold,new,,\n"
+    await run(session, tmp_path / "changes.csv", changes)
+    assert sorted(puts(box), key=str) == [
+        (FIRST + 1, {"destination": "https://www.example/1", "slashtag": "b1", "redirect_code": 302}),
+        (FIRST + 2, {"destination": "https://x.example/", "redirect_code": 302}),
+        (FIRST + 6, {"slashtag": "new", "redirect_code": 308}),
     ]
-    results.write_text("".join(f"{json.dumps(each, separators=(',', ':'))}\n" for each in lines))
-    other = "slashtag,password,redirect_code\na1,hush,307\n"
-    text = "slashtag,destination,password\na1,https://new.example/,hush\n" if is_same else other
-    told = await run(session, path, text)
-    if status != "done":
-        assert (told, puts(box)) == ([(2, "unknown")], [])
-    else:
-        assert (told, puts(box)) == (([], []) if is_same else ([(2, "done")], [1]))
 
 
-# --- slashtags that other links have ---------------------------------------------------------------------
+# --- what must not be sent -------------------------------------------------------------------------------
 
-
-@pytest.fixture
-def domains(box: Sandbox) -> Sandbox:
-    """Links of several domains: b0 to b2 on the second one, a1 on both."""
-    for n in range(3):
-        box.add_url(f"b{n}", domain_id=1)
-    box.add_url("a1", domain_id=1)
-    return box
-
-
-def row(id: int, slashtag: str) -> str:
-    return f"{FIRST + id},{slashtag}\n"
-
-
-TAKEN = {
-    "another link has it": (row(2, "a3"), [2]),
-    "another domain's link has it": (row(2, "b1"), []),
-    "on that domain too": (row(2, "a1") + row(6, "a1"), [2, 3]),
-    "twice in the file": (row(2, "new") + row(3, "new"), [3]),
-    "twice, on different domains": (row(2, "new") + row(6, "new"), []),
-    "a swap": (row(2, "a3") + row(3, "a2"), [2, 3]),
-    "a chain": (row(2, "a3") + row(3, "new"), [2]),
-    "a chain, the last first": (row(3, "new") + row(2, "a3"), [3]),
-    "its own": (row(2, "a2") + row(3, "new"), []),
+#: The file, and the lines of its errors.
+WRONG = {
+    "a slashtag of another link": ("slashtag,new_slashtag\na1,b1\na2,a3\n", [3]),
+    "a link twice": (f"slashtag,id,redirect_code\na1,,301\n,{FIRST + 1},307\n", [3]),
+    "no column of links": ("destination\nhttps://x.example/\n", [1]),
+    "a misspelt column": ("slashtag,destinations\na1,https://x.example/\n", [1]),
+    "cells": (
+        "slashtag,id,destination,redirect_code,new_slashtag,password\na1,,x.example,,,\na2,,,300,,\n"
+        f'a3,7,,301,,\n,,,301,,\n,seven,,301,,\na4,,,,"a,b",\na5,,,,a b,\na0,,,,,{"p" * 51}\na0,,,,,\n',
+        [2, 3, 4, 5, 6, 7, 8, 9, 10],
+    ),
+    "a short URL of a listing": (f"id,slashtag,short_url\n{FIRST},a0,https://sho.example/b\n", [2]),
+    "a tag of a listing": (f"id,slashtag,tag_name\n{FIRST},a0,\n{FIRST + 1},a1,summer\n", [3]),
+    "a value of a listing": (
+        f"id,slashtag,destination,hits\n{FIRST},a0,https://www.example/0,1\n{FIRST + 1},a1,x,1\n",
+        [3],
+    ),
 }
 
 
-@pytest.mark.parametrize(("rows", "lines"), TAKEN.values(), ids=TAKEN)
-@pytest.mark.parametrize("columns", ["id,new_slashtag", "id,slashtag,short_url"])
-async def test_a_slashtag_that_another_link_of_the_domain_has_is_an_error(
-    domains: Sandbox, session: AsyncSession, tmp_path: Path, rows: str, lines: list[int], columns: str
+@pytest.mark.parametrize(("text", "lines"), WRONG.values(), ids=WRONG)
+async def test_errors_of_a_file_are_all_told_and_nothing_is_sent(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, text: str, lines: list[int]
 ) -> None:
-    path = tmp_path / "changes.csv"
-    if columns.endswith("short_url"):
-        rows = rows.replace("\n", ",\n")
-    path.write_text(f"{columns}\n{rows}")
-    for is_dry in (True, False):
-        found: list[int] = []
-        try:
-            async with BulkUpdate(session, path) as update:
-                await (update.preview() if is_dry else anext(update))
-        except ChangesError as error:
-            found = [problem.line for problem in error.problems]
-        assert found == lines
-        assert bool(puts(domains)) == (not lines and not is_dry)
+    with pytest.raises(ChangesError) as raised:
+        await run(session, tmp_path / "changes.csv", text)
+    assert [problem.line for problem in raised.value.problems] == lines
+    assert "ppp" not in f"{raised.value}{raised.value.problems}"
+    assert puts(box) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["changes.csv"]
 
 
-async def test_a_change_that_was_done_takes_no_slashtag(
-    domains: Sandbox, session: AsyncSession, tmp_path: Path
+async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updated_the_link_since(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
-    path = tmp_path / "changes.csv"
-    assert await run(session, path, "slashtag,new_slashtag\na2,new\n") == [(2, "done")]
-    # Somebody else has it now, and this one has another.
-    await session.urls.update(FIRST + 2, slashtag="newer")
-    await session.urls.update(FIRST + 3, slashtag="new")
-    assert await run(session, path, "slashtag,new_slashtag\na2,new\n") == []
-
-
-# --- doubtful values -------------------------------------------------------------------------------------
-
-DOUBTFUL = {
-    "slashtag,destination\na1,htps://shop.example/\n": True,
-    "slashtag,destination\na1,myapp://open/42\n": True,
-    "slashtag,destination\na1,javascript:alert(1)\n": True,
-    "slashtag,new_slashtag\na1,sale/2024\n": True,
-    "slashtag,destination\na1,HTTPS://shop.example/\n": False,
-    "slashtag,destination\na1,mailto:shop@shop.example\n": False,
-    "slashtag,destination\na1,tel:+4930123456\n": False,
-    "slashtag,destination\na5,myapp://present/\n": False,
-}
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize(("text", "is_doubtful"), DOUBTFUL.items())
-async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, text: str, is_doubtful: bool
-) -> None:
-    await session.urls.update(FIRST + 5, destination="myapp://present/")
-    path = tmp_path / "changes.csv"
-    path.write_text(text)
-    doubts = (await BulkUpdate(session, path).preview()).doubts
-    assert [doubt.line for doubt in doubts] == ([2] if is_doubtful else [])
-    if is_doubtful:
-        for confirm in (False, lambda _: False):
-            with pytest.raises(DoubtfulChangesError):
-                await anext(BulkUpdate(session, path, confirm=confirm))
-            assert [file.name for file in path.parent.glob("*.results.jsonl")] == []
-        assert puts(box) == [5]
-    asked: list[object] = []
-
-    def confirm(found: object) -> bool:
-        asked.append(found)
-        return True
-
-    assert [each.status async for each in BulkUpdate(session, path, confirm=confirm)] == ["done"]
-    assert asked == ([list(doubts)] if is_doubtful else [])
-    # What is done is not asked about.
-    assert [each async for each in BulkUpdate(session, path)] == []
-
-
-# --- whose change it was ---------------------------------------------------------------------------------
-
-LISTED = "id,slashtag,destination,redirect_code,updated_at\n"
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("then", ["https://third.example/,302", "https://new.example/,307"])
-@pytest.mark.parametrize("elsewhere", [None, {"destination": "https://x.example/"}, {"redirect_code": 308}])
-async def test_a_link_that_is_as_this_file_left_it_was_changed_by_nobody_else(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, then: str, elsewhere: dict[str, Any] | None
-) -> None:
-    path = tmp_path / "links.csv"
-    row = f"{FIRST + 1},a1,https://new.example/,302,2024-01-01 00:00:00\n"
-    box.store.write("UPDATE link SET updated_at = ? WHERE slashtag = 'a1'", (1_704_067_200,))
-    assert await run(session, path, LISTED + row) == [(2, "done")]
-    # The same file once more, with the time of the listing: nothing is left.
-    assert await run(session, path, LISTED + row) == []
-    if elsewhere is not None:
-        await session.urls.update(FIRST + 1, **elsewhere)
-    changed = LISTED + row.replace("https://new.example/,302", then)
-    if elsewhere is None:
-        assert await run(session, path, changed) == [(2, "done")]
-    else:
-        with pytest.raises(ChangesError):
-            await run(session, path, changed)
-
-
-# --- how old the listing is ------------------------------------------------------------------------------
-
-
-def old_answers() -> Iterator[tuple[str, Callable[[], dict[str, str]], bool]]:
-    yield "Age", lambda: {"Age": "600"}, True
-    yield "Age of seconds", lambda: {"Age": "5"}, True
-    yield (
-        "Age, and a Date ahead",
-        lambda: {"Age": "600", "Date": formatdate(time() + 32_400, usegmt=True)},
-        True,
-    )
-    yield "Age: 0", lambda: {"Age": "0"}, False
-    yield "a Date ahead", lambda: {"Date": formatdate(time() + 32_400, usegmt=True)}, False
-    yield "a clock that differs by a minute", lambda: {"Date": formatdate(time() - 60, usegmt=True)}, False
-
-
-@pytest.mark.parametrize(
-    ("headers", "is_old"), [each[1:] for each in old_answers()], ids=[e[0] for e in old_answers()]
-)
-@pytest.mark.parametrize("guard", ["2024-01-01 00:00:00", ""])
-async def test_a_listing_that_is_older_than_it_was_asked_for_guards_nothing(
-    tmp_path: Path, headers: Callable[[], dict[str, str]], is_old: bool, guard: str
-) -> None:
-    def answer(request: Request) -> Answer:
-        if request.method == "PUT":
-            return ok({"rows_updated": 1})
-        link = {"id": 1, "slashtag": "a1", "destination": "https://old.example/", "redirectCode": "302"}
-        items = [link | {"updatedAt": "2024-01-01 00:00:00"}] if "urls" in request.path else []
-        return ok({"page": 1, "pageSize": 500, "items": items}, list(headers().items()) if items else ())
-
-    path = tmp_path / "links.csv"
-    path.write_text(f"id,slashtag,destination,updated_at\n1,a1,https://new.example/,{guard}\n")
-    async with Wire(answer) as wire, connect(wire) as session:
-        update = BulkUpdate(session, path)
-        if is_old and guard:
-            with pytest.raises(UnexpectedResponseError):
-                await BulkUpdate(session, path).preview()
-            with pytest.raises(UnexpectedResponseError):
-                await anext(update)
-        else:
-            assert [outcome.status async for outcome in update] == ["done"]
-        sent = [request for request in wire.requests if request.method == "PUT"]
-    assert len(sent) == (not (is_old and guard))
+    box.store.write("UPDATE link SET updated_at = ?", (1_704_067_200,))
+    box.store.write("UPDATE link SET updated_at = updated_at + 1 WHERE slashtag = ?", ("a3",))
+    rows = [
+        f"{FIRST},a0,https://www.example/0,302.0,2024-01-01 00:00:00",
+        f"{FIRST + 1},b1,https://www.example/1,302,2024-01-01T00:00:00",
+        f"{FIRST + 2},a2,https://x.example/,302,",
+        f"{FIRST + 3},a3,https://x.example/,302,2024-01-01 00:00:00",
+        f"{FIRST + 4},a4,https://x.example/,302,01/01/2024",
+    ]
+    text = "\n".join(["id,slashtag,destination,redirect_code,updated_at", *rows])
+    for again in (False, True):
+        outcomes = await run(session, tmp_path / "links.csv", text)
+        done = [] if again else [(3, "done"), (4, "done")]
+        assert sorted((each.line, each.status) for each in outcomes) == [
+            *done,
+            (5, "changed"),
+            (6, "changed"),
+        ]
+    preview = await BulkUpdate(session, tmp_path / "links.csv").preview()
+    assert preview.summary == BulkSummary(unchanged=3, changed=2)
+    assert sorted(id - FIRST for id, _ in puts(box)) == [1, 2]

@@ -1,22 +1,23 @@
-"""Changes of many links from Python: planned, made once, and gone on with by the next run."""
+"""Changes of many links from Python: shown, made, gone on with by the next run, and undone."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import csv
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from slashtag import AsyncSession, Change, ExportError, InvalidRequestError
-from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, Difference, RowOutcome
+from slashtag import AsyncSession, Change, ExportError
+from slashtag.bulk_update import BulkSummary, BulkUpdate, Difference, RowOutcome
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import connect, until
 from tests.support.wire import Answer, Request, Wire, ok
 
 OTHER = "https://other.example/"
 ACCOUNT = {"urls": 0, "clicks": 0}
-CSV = "slashtag,destination,new_slashtag\na1,https://other.example/,\na2,,b2\n"
+CHANGES = [Change(f"a{n}", destination=OTHER) for n in range(20)]
 
 
 @pytest.fixture
@@ -26,43 +27,35 @@ def box(box: Sandbox) -> Sandbox:
     return box
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "changes.csv"
-    path.write_text(CSV, "utf-8")
-    return path
-
-
 def puts(box: Sandbox) -> int:
     return sum(arrival.method == "PUT" for arrival in box.requests)
 
 
-async def test_a_file_is_carried_out_and_the_next_run_skips_what_is_done(
-    box: Sandbox, session: AsyncSession, source: Path
+def destinations(box: Sandbox) -> list[str]:
+    return [url.destination for url in box.truth.urls()]
+
+
+async def test_changes_from_python_need_no_file_and_keep_nothing_then(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with BulkUpdate(session, source) as update:
-        outcomes = [outcome async for outcome in update]
-    assert sorted((each.line, each.key, each.status, each.rows_updated) for each in outcomes) == [
-        (2, "a1", "done", 1),
-        (3, "a2", "done", 1),
-    ]
-    assert update.summary == BulkSummary(done=2)
-    assert update.path == source.with_name("changes.results.jsonl")
-    links = {url.slashtag: url.destination for url in box.truth.urls()}
-    assert (links["a1"], links["b2"]) == (OTHER, "https://www.example/2")
-    async with BulkUpdate(session, str(source)) as again:
-        assert [outcome async for outcome in again] == []
-    assert again.summary == BulkSummary(skipped=2)
-    assert puts(box) == 2
+    monkeypatch.chdir(tmp_path)
+    progress = Mock()
+    update = BulkUpdate(session, iter(CHANGES), progress=progress)
+    assert sorted([outcome.line async for outcome in update]) == list(range(1, 21))
+    assert [each.args for each in progress.mock_calls if each.args[1]] == [(n, 20) for n in range(1, 21)]
+    assert len(update.differences) == update.summary.done == 20
+    assert set(destinations(box)) == {OTHER}
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        "slashtag;redirect_code;destination\na1;301;\na2;;https://other.example/\n",
         '{"slashtag":"a1","redirect_code":301}\n{"slashtag":"a2","destination":"https://other.example/"}\n',
         '[{"slashtag":"a1","redirect_code":301.0},{"slashtag":"a2","destination":"https://other.example/"}]',
     ],
-    ids=["jsonl", "json"],
+    ids=["csv", "jsonl", "json"],
 )
 async def test_changes_come_from_every_format_of_tables(
     box: Sandbox, session: AsyncSession, tmp_path: Path, text: str
@@ -70,47 +63,19 @@ async def test_changes_come_from_every_format_of_tables(
     (tmp_path / "changes").write_text(text)
     async with BulkUpdate(session, tmp_path / "changes") as update:
         assert {outcome.status async for outcome in update} == {"done"}
+    assert update.path == tmp_path / "changes.results.jsonl"
     links = {url.slashtag: url for url in box.truth.urls()}
     assert (links["a1"].redirect_code, links["a2"].destination) == (301, OTHER)
 
 
-async def test_changes_come_from_python_too_and_need_a_file_of_outcomes(
-    box: Sandbox, session: AsyncSession, tmp_path: Path
-) -> None:
-    changes = (Change(f"a{n}", destination=OTHER) for n in range(20))
-    steps: list[tuple[int, int | None]] = []
-    update = BulkUpdate(
-        session, changes, outcomes=tmp_path / "outcomes", progress=lambda *step: steps.append(step)
-    )
-    assert sorted([outcome.line async for outcome in update]) == list(range(1, 21))
-    assert [step for step in steps if step[1]] == [(n, 20) for n in range(1, 21)]
-    with pytest.raises(TypeError, match="outcomes="):
-        BulkUpdate(session, [Change("a1", destination=OTHER)])
-
-
-async def test_an_update_left_early_goes_on_in_the_next_run(
-    box: Sandbox, session: AsyncSession, tmp_path: Path
-) -> None:
-    changes = [Change(f"a{n}", destination=OTHER) for n in range(20)]
-    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as update:
-        async for outcome in update:
-            assert outcome.status == "done"
-            break
-    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes", repeat_lost=True) as rest:
-        assert {outcome.status async for outcome in rest} == {"done"}
-    assert rest.summary.done + rest.summary.skipped == 20
-    assert {url.destination for url in box.truth.urls()} == {OTHER}
-
-
 @pytest.mark.parametrize("timeout", [0.0001, 0.0005, 0.003])
-async def test_a_timeout_of_anext_loses_no_outcome_and_no_line(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, timeout: float
+async def test_a_timeout_of_anext_loses_no_outcome(
+    box: Sandbox, session: AsyncSession, timeout: float
 ) -> None:
     box.latency = 0.002
-    changes = [Change(f"a{n}", destination=OTHER) for n in range(20)]
     found: list[RowOutcome] = []
     timeouts = 0
-    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as update:
+    async with BulkUpdate(session, CHANGES) as update:
         while True:
             try:
                 found.append(await asyncio.wait_for(anext(update), timeout))
@@ -121,108 +86,42 @@ async def test_a_timeout_of_anext_loses_no_outcome_and_no_line(
                 break
     assert timeouts
     assert sorted((each.line, each.status) for each in found) == [(n, "done") for n in range(1, 21)]
-    assert update.summary == BulkSummary(done=20)
-    lines = (tmp_path / "outcomes").read_text().splitlines()
-    assert sum('"done"' in line for line in lines) == 20
     assert puts(box) == 20
-    async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as again:
-        assert [outcome async for outcome in again] == []
 
 
-async def test_outcomes_that_nobody_reads_are_in_the_file(
+async def test_outcomes_that_nobody_reads_are_recorded(
     box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
     """Of passwords, which no listing shows."""
     changes = [Change(f"a{n}", password="hush") for n in range(20)]
     async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as update:
         await anext(update)
-        await until(lambda: puts(box) == 20 and update.summary.done == 20)
+        await until(lambda: update.summary.done == 20)
     async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as again:
         assert [outcome async for outcome in again] == []
-    assert again.summary == BulkSummary(skipped=20)
+    assert again.summary == BulkSummary(unchanged=20)
 
 
-async def test_one_outcome_is_waited_for_by_one_task(
-    box: Sandbox, session: AsyncSession, source: Path
+async def test_a_preview_tells_what_a_run_would_do_and_leaves_nothing(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
-    async with BulkUpdate(session, source) as update:
-        first = asyncio.ensure_future(anext(update))
-        await asyncio.sleep(0)
-        with pytest.raises(RuntimeError, match="already waiting"):
-            await anext(update)
-        assert (await first).status == "done"
-    assert [outcome async for outcome in update] == []
-
-
-async def test_an_update_is_closed_while_its_next_outcome_is_under_way(
-    box: Sandbox, session: AsyncSession, source: Path
-) -> None:
-    box.latency = 60.0
-    async with BulkUpdate(session, source) as update:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(update), 0.01)
-    box.latency = 0.0
-    async with BulkUpdate(session, source) as again:
-        assert {outcome.status async for outcome in again} == {"done"}
-
-
-async def test_everything_that_is_wrong_is_listed_and_nothing_is_sent(
-    box: Sandbox, session: AsyncSession, source: Path
-) -> None:
-    source.write_text("slashtag,password\na1,hush\na1,hush\na2," + "hush" * 20 + "\n", "utf-8")
-    with pytest.raises(ChangesError) as raised:
-        BulkUpdate(session, source)
-    assert [problem.line for problem in raised.value.problems] == [3, 4]
-    assert "hush" not in str(raised.value) + repr(raised.value.problems)
-    with pytest.raises(ChangesError, match="line 2: 'a1' is changed by line 1"):
-        BulkUpdate(session, [Change("a1", password=""), Change("a1", password="x")], outcomes="unused")
-    with pytest.raises(ChangesError, match="line 1: nothing to update"):
-        BulkUpdate(session, [Change("a1")], outcomes="unused")
-    with pytest.raises(InvalidRequestError, match="cannot be read"):
-        BulkUpdate(session, source.with_name("missing.csv"))
-    assert box.requests == []
-
-
-async def test_a_preview_sends_no_change_and_writes_nothing(
-    box: Sandbox, session: AsyncSession, source: Path
-) -> None:
-    with source.open("a", encoding="utf-8") as file:
-        file.write("nobody,https://other.example/,\na3,https://www.example/3,\n")
-    shown = await BulkUpdate(session, source).preview()
-    assert shown.differences == (
-        Difference(2, "a1", "destination", "https://www.example/1", OTHER),
-        Difference(3, "a2", "slashtag", "a2", "b2"),
-        Difference(4, "nobody", "", "no such link", ""),
+    path = tmp_path / "changes.csv"
+    path.write_text(
+        f"slashtag,destination,password\na1,{OTHER},\na2,https://www.example/2,\nb,,x\na3,,hush\n"
     )
-    assert (shown.changed, shown.unchanged, shown.missing, shown.skipped, shown.unknown) == (2, 1, 1, 0, 0)
-    assert puts(box) == 0
-    assert not source.with_name("changes.results.jsonl").exists()
+    shown = await BulkUpdate(session, path).preview()
+    ids = {url.slashtag: url.id for url in box.truth.urls()}
+    assert shown.differences == (
+        Difference(2, ids["a1"], "a1", "destination", "https://www.example/1", OTHER),
+        Difference(4, None, "b", "", "no such link", ""),
+        Difference(5, ids["a3"], "a3", "password", "?", "***"),
+    )
+    assert shown.summary == BulkSummary(done=2, unchanged=1, failed=1)
+    assert (puts(box), list(tmp_path.iterdir())) == (0, [path])
+    assert "hush" not in repr(vars(BulkUpdate(session, path)))
 
 
-async def test_a_change_whose_answer_was_lost_is_done_if_the_link_is_as_it_wants(
-    box: Sandbox, session: AsyncSession, source: Path
-) -> None:
-    """Also a rename by slashtag, whose link is found by the id that it was sent by."""
-    box.faults = [Fault(kind="reset", method="PUT", after_work=True)]
-    assert {outcome.status async for outcome in BulkUpdate(session, source)} == {"unknown"}
-    box.faults = []
-    again = BulkUpdate(session, source)
-    assert [outcome async for outcome in again] == []
-    assert again.summary == BulkSummary(skipped=2)
-    # It stays done when somebody else changes the link later.
-    await session.urls.update("b2", slashtag="c2")
-    assert [outcome async for outcome in BulkUpdate(session, source)] == []
-    assert puts(box) == 3
-
-
-async def test_two_updates_with_one_file_are_one_too_many(session: AsyncSession, source: Path) -> None:
-    async with BulkUpdate(session, source) as update:
-        await anext(update)
-        with pytest.raises(ExportError, match="another run writes to"):
-            await anext(BulkUpdate(session, source))
-
-
-async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
+async def test_present_values_are_read_past_caches() -> None:
     def answer(request: Request) -> Answer:
         if request.method == "PUT":
             return ok({"rows_updated": 1})
@@ -232,35 +131,70 @@ async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
 
     async with Wire(answer) as wire, connect(wire) as session:
         await session.urls.list().to_list()
-        change = Change("a1", redirect_code=307)
-        async with BulkUpdate(session, [change], outcomes=tmp_path / "outcomes", keep=True) as update:
-            assert [outcome.status async for outcome in update] == ["done"]
-        shown = await BulkUpdate(session, [change], outcomes=tmp_path / "none").preview()
-    (difference,) = shown.differences
-    assert wire.requests[-2].json()["destination"] == "https://new.example/"
-    assert difference.now == "302"
+        assert len([each async for each in BulkUpdate(session, [Change("a1", redirect_code=307)])]) == 1
+    assert wire.requests[-1].json()["destination"] == "https://new.example/"
 
 
-async def test_a_pipe_is_refused_as_nothing_can_be_recorded_beside_it(
+# --- undo ------------------------------------------------------------------------------------------------
+
+
+async def test_one_file_undoes_all_that_any_run_has_done_and_nothing_else(
     box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
-    reading, writing = os.pipe()
-    os.write(writing, CSV.encode())
-    os.close(writing)
-    try:
-        with pytest.raises(InvalidRequestError):
-            BulkUpdate(session, f"/dev/fd/{reading}")
-    finally:
-        os.close(reading)
+    path, before = tmp_path / "changes.csv", destinations(box)
+    path.write_text("\n".join(["slashtag,destination", *(f"a{n},{OTHER}{n}" for n in range(19))]))
+    async with BulkUpdate(session, path) as update:
+        await anext(update)  # and leave it early
+    assert update.undo_path == tmp_path / "changes.undo.csv"
+    # One has been changed by somebody else, who has changed what the row does not give; one was not yet.
+    box.store.write("UPDATE link SET redirect_code = 308 WHERE slashtag = ?", ("a5",))
+    box.store.write("UPDATE link SET destination = ? WHERE slashtag = ?", ("https://x.example/", "a6"))
+    rest = BulkUpdate(session, path)
+    assert {outcome.slashtag async for outcome in rest if outcome.status != "done"} == {"a6"}
+    assert (rest.undo_path, rest.undoes) == (update.undo_path, 18)
+    # Changed once more, by the same file.
+    path.write_text(path.read_text().replace(f"a7,{OTHER}7", "a7,https://y.example/"))
+    assert [outcome.slashtag async for outcome in BulkUpdate(session, path)] == ["a6", "a7"]
+    assert update.undo_path is not None
+    rows = list(csv.DictReader(update.undo_path.read_text().splitlines()))
+    assert [row["new_slashtag"] + row["redirect_code"] for row in rows] == [""] * 18
+    undo = BulkUpdate(session, update.undo_path)
+    assert {outcome.status async for outcome in undo} == {"done"}
+    assert destinations(box) == [*before[:6], "https://x.example/", *before[7:]]
+    assert undo.undo_path == tmp_path / "changes.undo.undo.csv"
+    # The old file once more makes the changes again.
+    again = BulkUpdate(session, path)
+    assert len([each async for each in again if each.status == "done"]) == 18
+    assert again.undoes == 18
+
+
+async def test_an_undo_of_other_changes_is_not_overwritten(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "changes.csv"
+    path.write_text(f"slashtag,destination\na1,{OTHER}\n")
+    path.with_name("changes.undo.csv").write_text("id,destination\n1,https://precious.example/\n")
+    with pytest.raises(ExportError, match="undoes other changes"):
+        await anext(BulkUpdate(session, path))
     assert puts(box) == 0
 
 
-@pytest.mark.parametrize("outcomes", ["s3://user:pass-word@bucket/o.jsonl", "a\0b", "/nowhere/at/all.jsonl"])
-async def test_outcomes_that_cannot_be_recorded_are_told_before_anything_is_sent(
-    box: Sandbox, session: AsyncSession, source: Path, outcomes: str
+@pytest.mark.parametrize(
+    ("fault", "status", "left"),
+    [
+        (Fault(kind="reset", method="PUT", after_work=True), "unknown", 0),
+        (Fault(kind="reset", method="PUT"), "unknown", 20),
+        (Fault(kind="400", method="PUT"), "failed", 20),
+    ],
+)
+async def test_a_change_without_an_answer_is_made_by_the_next_run_unless_the_link_shows_it(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, fault: Fault, status: str, left: int
 ) -> None:
-    with pytest.raises((ExportError, InvalidRequestError)) as raised:
-        async with BulkUpdate(session, source, outcomes=outcomes) as update:
-            await anext(update)
-    assert "pass-word" not in str(raised.value)
-    assert box.requests == []
+    box.faults = [fault]
+    told = [each async for each in BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes")]
+    assert ({each.status for each in told}, all(each.error for each in told)) == ({status}, True)
+    box.faults = []
+    for done in (left, 0):
+        again = BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes")
+        assert [each.status async for each in again] == ["done"] * done
+    assert (again.summary, puts(box)) == (BulkSummary(unchanged=20), 20 + left)

@@ -2,22 +2,20 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, Literal
-from unicodedata import category
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
 from .._core.batches import check_iterable
 from .._core.call import Call
 from .._core.checks import Progress, check_callback, check_int, check_text
 from .._core.limits import MAX_ID, MAX_PASSWORD, MAX_SLASHTAG
-from .._core.scrubber import HIDDEN
+from .._core.secret import hidden
 from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
 from .._records import REDIRECT_CODES, Page, PydanticType, RedirectCode, ShortUrl
@@ -26,30 +24,8 @@ from .listing import Resource
 
 #: A URL with a scheme, which must not be a host before its port, and without blanks.
 _URL = re.compile(r"(?i:https?://[^\s/?#]|(?!https?:|[^:/]*\.[^:/]*:\d)[a-z][a-z0-9+.-]*:\S)\S*")
-#: What slashtags of changes of many links must look like: a member, a pattern, and what it asks for.
-_MUST_BE: dict[str, tuple[re.Pattern[str], str]] = {
-    "key": (
-        re.compile(r"\S(.*\S)?", re.DOTALL),
-        "no blank at its ends; give the id of a link that has",
-    ),
-    "slashtag": (re.compile("[^,]*"), "no comma, for statistics"),
-}
 #: What no path of a short URL has: a browser would encode it, end the path there, or leave the segment out.
 _UNREACHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#%\\]|(?<![^/])\.\.?(?![^/])")
-#: What browsers replace in an address, and kinds of characters that nobody sees, but for joiners of letters.
-_ENCODED = frozenset('"<>\\^`{|}')
-_INVISIBLE, _JOINERS = ("Cc", "Cf", "Co", "Cn", "Zl", "Zp"), "\u200c\u200d"
-#: Spreadsheets and word processors write them in place of plain ones.
-_QUOTES = frozenset("\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb")
-_HOST = re.compile(r"https?://(?:[^/?#\\]*@)?([^/?#\\]*)", re.IGNORECASE)
-#: A name of any script, or an address in brackets, and a port.
-_GOOD_HOST = re.compile(
-    r"(?!.*\.\.)([a-z0-9_\-\u0080-\U0010ffff][a-z0-9_.\-\u0080-\U0010ffff]*|\[[0-9a-f:.]+\])(:\d+)?",
-    re.IGNORECASE,
-)
-_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}")
-#: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
-KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})
 
 
 class RowsUpdated(Struct, gc=False):
@@ -74,11 +50,8 @@ class Change(PydanticType, frozen=True, repr_omit_defaults=True):
     password: str | None = None
     domain_id: int | None = None
 
-    def __repr__(self) -> str:
-        return Struct.__repr__(self if self.password is None else replace(self, password=HIDDEN))
-
-    def __rich_repr__(self) -> Any:
-        yield repr(self)
+    def __post_init__(self) -> None:
+        force_setattr(self, "password", hidden(self.password))
 
     @classmethod
     def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
@@ -111,6 +84,8 @@ class Change(PydanticType, frozen=True, repr_omit_defaults=True):
                     f"slashtag must not contain {found[0]!r}, with which no short URL is reached: "
                     f"{self.slashtag!r}"
                 )
+            if "," in self.slashtag:
+                raise InvalidRequestError(f"slashtag must have no comma, for statistics: {self.slashtag!r}")
         if self.redirect_code is not None:
             # 302.0 equals a code, but the service takes integers.
             if not isinstance(self.redirect_code, int) or self.redirect_code not in REDIRECT_CODES:
@@ -119,7 +94,8 @@ class Change(PydanticType, frozen=True, repr_omit_defaults=True):
                 )
             members["redirect_code"] = int(self.redirect_code)
         if self.password is not None:
-            members["password"] = check_text("password", self.password, MAX_PASSWORD, empty=True)
+            check_text("password", self.password, MAX_PASSWORD, empty=True)
+            members["password"] = self.password
         if self.domain_id is not None:
             members["domain_id"] = check_int("domain_id", self.domain_id, 0)
         if not members:
@@ -130,7 +106,7 @@ class Change(PydanticType, frozen=True, repr_omit_defaults=True):
             method="PUT",
             path=f"urls/{path_segment(self.key)}",
             returns=RowsUpdated,
-            body=msgspec.json.encode(members),
+            body=msgspec.json.encode(members, enc_hook=str),
             # After a rename that was done, the old slashtag no longer exists.
             repeat="if unsent" if once else "if not done" if rename else "always",
             secrets=(self.password,) if self.password else (),
@@ -148,11 +124,6 @@ class Outcome(Struct, frozen=True):
     status: Literal["done", "failed", "unknown"]
     rows_updated: int | None = None
     error: SlashtagError | None = None
-
-
-Before = Callable[[Change], Awaitable[None]]
-OnSend = Callable[[Change], object]
-After = Callable[[Outcome], object]
 
 
 class Urls(Resource[ShortUrl]):
@@ -210,53 +181,38 @@ class Urls(Resource[ShortUrl]):
         after a lost answer, since the old slashtag may no longer exist.
         See docs/service.md, Update a short URL.
         """
+        password = hidden(password)
         change = Change(key, destination, slashtag, redirect_code, password, domain_id)
-        del password  # which a traceback would show
         return (await self._sender.send(change._call())).rows_updated
 
     def update_many(
         self,
         changes: Iterable[Change],
         *,
-        repeat_lost: bool = False,
-        before: Before | None = None,
-        on_send: OnSend | None = None,
-        after: After | None = None,
+        after: Callable[[Outcome], object] | None = None,
         progress: Progress | None = None,
     ) -> Results[Outcome]:
         """Update many short URLs concurrently, each at most once; yield an Outcome as each is known.
 
         All changes are checked before the first is sent. InvalidRequestError names the first change that
-        the service does not allow, that is a likely mistake (a new slashtag with a comma), or that conflicts
-        with another: they are sent in no particular order. A failed change is yielded as an Outcome and the
-        others continue; authentication errors are raised.
+        the service does not allow, or that conflicts with another: they are sent in no particular order. A
+        failed change is yielded as an Outcome and the others continue; authentication errors are raised.
 
         A change is repeated only if nothing was sent, or after a 429. If its answer was lost, it may have
         been done, and somebody else may have changed the link since: the outcome is "unknown". So it is if no
-        row was updated, as the document does not say whether the link had these values already. With
-        `repeat_lost` it is repeated as by `update`, but never a rename by slashtag that may have been done.
+        row was updated, as the document does not say whether the link had these values already.
 
-        For a record of what may have been done: `before` is awaited with each change before it waits for its
-        turn; `on_send` is called with it just before its first request is handed to a connection; `after` is
-        called with each Outcome as soon as it is known, also if it is never read, and with that of the error
-        that ends the iteration. An exception in them ends it too. `progress` is called with (changes done,
-        total). See `update` for omitted members, and docs/service.md, Update a short URL.
+        `after` is called with each Outcome as soon as it is known, also if it is never read, and with that of
+        the error that ends the iteration; an exception in it ends it too. `progress` is called with (changes
+        done, total). See `update` for omitted members, and docs/service.md, Update a short URL.
         """
-        for name, callback in (("on_send", on_send), ("after", after), ("progress", progress)):
-            check_callback(name, callback)
-        changes = list(changes)
-        for n, problem in find_problems(enumerate(changes, 1), "change"):
-            raise InvalidRequestError(f"change {n} ({changes[n - 1].key!r}): {problem}")
-        calls = [(change, change._call(once=not repeat_lost)) for change in changes]
+        check_callback("progress", progress)
+        calls = list(_calls(changes))
         results: asyncio.Queue[Outcome] = asyncio.Queue(MOST_WAITING)
         sender, done = self._sender.of_operation(), count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:
-            change, call = item
-            if before is not None:
-                await before(change)
-            mark = None if on_send is None else partial(on_send, change)
-            outcome = await _outcome(sender, change, call, mark)
+            outcome = await _outcome(sender, *item)
             if after is not None:
                 after(outcome)
             if outcome.error is not None and outcome.error.is_fatal:
@@ -269,61 +225,31 @@ class Urls(Resource[ShortUrl]):
         return Results(self._tasks, pool, results)
 
 
-def find_problems(changes: Iterable[tuple[int, Change]], unit: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, error) for changes that are not allowed, or must not be sent concurrently with others.
+def check_change(change: Change) -> None:
+    """Raise InvalidRequestError for a change that is not allowed; it never shows the password."""
+    change._call()
 
-    `unit` is what the numbers of the changes count, for example "line".
-    """
-    changed: dict[str | int, int] = {}
-    renamed: dict[str, int] = {}
-    for n, change in changes:
-        try:
-            change._call()
-        except InvalidRequestError as error:
-            yield n, str(error)
-            continue
-        for name, (pattern, text) in _MUST_BE.items():
-            value = getattr(change, name)
-            if isinstance(value, str) and pattern.fullmatch(value) is None:
-                yield n, f"{name} must have {text}: {value!r}"
-        key, new = change.key, change.slashtag
-        if changed.setdefault(key, n) != n:
-            yield n, f"{key!r} is changed by {unit} {changed[key]} already"
+
+def _calls(changes: Iterable[Change]) -> Iterator[tuple[Change, Call[RowsUpdated]]]:
+    """Yield each change with its request; raises InvalidRequestError for one that must not be sent."""
+    named: dict[str | int, int] = {}
+    for n, change in enumerate(changes, 1):
         # Links that are named by their ids may be on different domains.
-        if new not in (None, key) and renamed.setdefault(new, n) != n and isinstance(key, str):
-            yield n, f"the link of {unit} {renamed[new]} is renamed to {new!r} too"
-    for new, n in renamed.items():
-        if new in changed:
-            problem = f"{new!r} is the slashtag that {unit} {changed[new]} changes"
-            yield n, f"{problem}: rename that link in a run of its own first; for a swap, to a third slashtag"
+        names = {change.key}
+        if change.slashtag is not None and isinstance(change.key, str):
+            names.add(change.slashtag)
+        try:
+            call = change._call(once=True)
+            if taken := [name for name in names if named.setdefault(name, n) != n]:
+                raise InvalidRequestError(f"{taken[0]!r} is named by change {named[taken[0]]} already")
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"change {n} ({change.key!r}): {error}") from None
+        yield change, call
 
 
-def find_doubts(change: Change) -> Iterator[str]:
-    """Yield what of a change is more likely a mistake than meant, although the service may take it."""
-    for name in ("destination", "slashtag"):
-        value = getattr(change, name) or ""
-        unsent = [c for c in value if c in _ENCODED or (category(c) in _INVISIBLE and c not in _JOINERS)]
-        if unsent:
-            yield f"no browser sends {unsent[0]!a} as it is: {name} {value!r}"
-        elif quotes := [c for c in value if c in _QUOTES]:
-            yield f"{quotes[0]} is a quote as word processors write it: {name} {value!r}"
-        elif name == "destination" and (escape := _BAD_ESCAPE.search(value)):
-            yield f"{escape[0]!r} is no % and two hexadecimal digits: destination {value!r}"
-    scheme, colon, _ = (change.destination or "").partition(":")
-    if colon and scheme.lower() not in KNOWN_SCHEMES:  # one without a scheme is an error already
-        yield f"{scheme!r} is no scheme that browsers know, though an app may: {change.destination!r}"
-    host = _HOST.match(change.destination or "")
-    if host is not None and _GOOD_HOST.fullmatch(host[1]) is None:
-        yield f"{host[1]!r} cannot be the name of a host: {change.destination!r}"
-    if "/" in (change.slashtag or ""):
-        yield f"a slash in the slashtag {change.slashtag!r}: it ends a part of a path"
-
-
-async def _outcome(
-    sender: Sender, change: Change, call: Call[RowsUpdated], on_send: Callable[[], object] | None
-) -> Outcome:
+async def _outcome(sender: Sender, change: Change, call: Call[RowsUpdated]) -> Outcome:
     try:
-        rows = (await sender.send(call, on_send)).rows_updated
+        rows = (await sender.send(call)).rows_updated
         if rows > 0:
             return Outcome(change, "done", rows_updated=rows)
         told = "the service says that it changed no link: it may have refused, or nothing was to change"
@@ -332,7 +258,6 @@ async def _outcome(
     except OutcomeUnknownError as error:
         return Outcome(change, "unknown", error=error)
     except SlashtagError as error:
-        # Not an error of `on_send`.
         if not (error.is_fatal or isinstance(error, RequestFailedError)):
             raise
         return Outcome(change, "failed", error=error)

@@ -8,9 +8,9 @@
             print(outcome.line, outcome.key, outcome.status, outcome.error)
     print(update.summary)
 
-Changes come from a CSV file or as `Change`s, and are all checked before the first is sent. A rerun, even
-after a crash, goes by the file of their outcomes, by default `changes.results.jsonl`: see
-docs/bulk-updates.md.
+Changes come from a file or as `Change`s, and are all checked before the first is sent. A rerun, even after a
+crash, compares three values of each link: what it was when the first run saw it, what the row wants, and what
+it is now. See docs/bulk-updates.md.
 """
 
 from ._changes import COLUMNS as COLUMNS
@@ -20,7 +20,6 @@ from ._changes import Problem as Problem
 from ._outcome_file import RowOutcome as RowOutcome
 from ._outcome_file import Status as Status
 from ._plan import Difference as Difference
-from ._plan import find_differences as find_differences
 from ._run import BulkSummary as BulkSummary
 from ._run import BulkUpdate as BulkUpdate
 from ._run import Preview as Preview

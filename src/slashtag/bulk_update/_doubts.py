@@ -1,51 +1,59 @@
 """Values of changes that are more likely mistakes than meant, and have to be confirmed.
 
 what a change alters      doubtful
-a destination             a scheme that no browser knows; what cannot be a host; characters that no browser
-                          sends as they are; typographic quotes
-a slashtag                a slash; such characters; another form of the same number, truth value or date, as
-                          a spreadsheet writes it: 007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar
-several destinations      a new word that one or two have, and that differs by a character or two from the
-                          word in its place in the rows around, which at least twice as many have
+a destination             no scheme that browsers know, as `htps`; `&amp;`, as HTML writes &; one that is the
+                          short URL of the link, or leads back to it over other links of the account
+a slashtag                another form of the same number, truth value or date, as a spreadsheet writes it:
+                          007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator
 from math import isclose
 
-from .. import Change
-from .._internal import find_doubts
 from ._changes import Problem
-from ._plan import Difference
+from ._links import LinkIndex, address, address_of
+from ._plan import PlannedRow
 
-#: A shorter word is often another one: men and women, de and en.
-SHORTEST = 4
-#: So many rows may have the same typo, and so many characters of a word.
-MOST_ROWS, MOST_TYPOS = 2, 2
-_WORD = re.compile(r"[^\W\d_]+")
+#: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
+KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})
 #: How spreadsheets shorten numbers, and write dates without a slash.
 _SHORTENED = re.compile(r"-?\d([.,]\d+)?E[+-]\d+")
 _DATE = re.compile(r"\d{1,2}-[^\W\d_]{3}(-\d{2,4})?|[^\W\d_]{3}-\d{2}|\d{2}\.\d{2}\.(\d{2}|\d{4})")
 
 
-def doubts(rows: Iterable[tuple[int, Change, Iterable[Difference]]]) -> list[Problem]:
-    """Return what changes alter that is doubtful, in the order of their lines; each with its differences."""
-    found: list[Problem] = []
-    destinations: list[tuple[int, str, str]] = []
-    for line, change, differences in rows:
-        altered = {each.member: each for each in differences}
-        given = {name: getattr(change, name) for name in ("destination", "slashtag") if name in altered}
-        found += [Problem(line, text) for text in find_doubts(Change(change.key, **given))]
-        renamed = altered.get("slashtag")
-        if renamed is not None and is_reformatted(renamed.now, renamed.new):
-            told = f"{renamed.new!r} is how a spreadsheet writes {renamed.now!r}, the slashtag of the link"
-            found.append(Problem(line, told))
-        if "destination" in given:
-            destinations.append((line, altered["destination"].now, given["destination"]))
-    lines = {problem.line for problem in found}
-    return sorted([*found, *(each for each in typos(destinations) if each.line not in lines)])
+def doubts(planned: Iterable[PlannedRow], links: LinkIndex) -> list[Problem]:
+    """Return what is doubtful of the rows that are sent, in the order of their lines."""
+    rows = [each for each in planned if each.change is not None]
+    found = [Problem(each.row.line, text) for each in rows for text in _mistakes(each)]
+    return sorted([*found, *_loops(rows, links)])
+
+
+def _mistakes(row: PlannedRow) -> Iterator[str]:
+    for member, now, new in ((each.member, each.now, each.new) for each in row.differences):
+        if member == "slashtag" and is_reformatted(now, new):
+            yield f"{new!r} is how a spreadsheet writes {now!r}, the slashtag of the link"
+        if member == "destination" and (scheme := new.partition(":")[0]).lower() not in KNOWN_SCHEMES:
+            yield f"{scheme!r} is no scheme that browsers know, though an app may: {new!r}"
+        if member == "destination" and "&amp;" in new.lower():
+            yield f"&amp; is how HTML writes &: {new!r}"
+
+
+def _loops(rows: Iterable[PlannedRow], links: LinkIndex) -> Iterator[Problem]:
+    """Yield the rows whose destination leads back to their link, once all rows are changed."""
+    leads = {address_of(url): url.destination for url in links.urls}
+    changed: dict[str, PlannedRow] = {}
+    for each in rows:
+        if each.url is not None and each.change is not None:
+            leads.pop(address_of(each.url), None)
+            changed[address_of(each.url, each.change.slashtag)] = each
+    leads |= {place: each.change.destination for place, each in changed.items() if each.change}
+    for place, each in changed.items():
+        passed = [place]
+        while (at := address(leads[passed[-1]])) in leads and at not in passed:
+            passed.append(at)
+        if at == place and {"destination", "slashtag"} & {found.member for found in each.differences}:
+            yield Problem(each.row.line, f"it leads back to itself: {' > '.join([*passed, place])}")
 
 
 def is_reformatted(before: str, after: str) -> bool:
@@ -61,34 +69,3 @@ def is_reformatted(before: str, after: str) -> bool:
     except ValueError:
         return False
     return isclose(*numbers, rel_tol=0.1 if _SHORTENED.fullmatch(after) else 1e-14)
-
-
-def typos(destinations: Sequence[tuple[int, str, str]]) -> Iterator[Problem]:
-    """Yield the destinations of which a word looks like a typo of that around it: line, before, after.
-
-    A word that the destination had before is none: it is not what was typed.
-    """
-    words = [_WORD.findall(after.lower()) for _, _, after in destinations]
-    count = Counter((at, word) for each in words for at, word in enumerate(each))
-    for n, (line, before, destination) in enumerate(destinations):
-        kept = set(_WORD.findall(before.lower()))
-        around = [*reversed(words[max(0, n - MOST_ROWS) : n]), *words[n + 1 : n + 1 + MOST_ROWS]]
-        for at, word in enumerate(words[n]):
-            if count[at, word] > MOST_ROWS or word in kept:
-                continue
-            others = [
-                each[at] for each in around if len(each) > at and 2 * count[at, word] <= count[at, each[at]]
-            ]
-            if other := next((other for other in others if _are_alike(word, other)), None):
-                yield Problem(line, f"{word!r} is {other!r} in the rows around it: {destination!r}")
-                break
-
-
-def _are_alike(one: str, other: str) -> bool:
-    """Return whether words differ by a character or two."""
-    if one == other or min(len(one), len(other)) < SHORTEST or abs(len(one) - len(other)) > MOST_TYPOS:
-        return False
-    same = sum(
-        block.size for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-    )
-    return max(len(one), len(other)) - same <= MOST_TYPOS

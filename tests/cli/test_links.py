@@ -1,0 +1,269 @@
+"""`slashtag urls`: links listed and changed, one or many from a file, once each, and undone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from slashtag.cli.commands import links
+from slashtag.sandbox import Fault, Sandbox
+from tests.support.sandboxes import settle
+
+from .conftest import Cli, Write, answer, failing, objects, puts
+from .test_entry import SCRIPT
+
+NEW = "https://new.example/"
+PASSWORD = "not to be shown"
+
+
+def undo_of(err: str) -> list[str]:
+    """The command that is printed to undo what was done."""
+    (command,) = re.findall(r"slashtag (urls update [^;\n]*)", err)
+    return shlex.split(command)
+
+
+# --- listed ----------------------------------------------------------------------------------------------
+
+
+def test_links_are_listed_by_tag_and_text(cli: Cli, own: Sandbox) -> None:
+    own.add_tag("spring")
+    own.add_url("b1", destination="https://Shop.example/1", tag="spring")
+    own.add_url("b2", destination="https://shop.example/2")
+
+    def listed(*options: str) -> list[str]:
+        return [row["slashtag"] for row in objects(cli("urls", "list", *options).out)]
+
+    assert len(listed()) == 62
+    assert listed("--tag", "spring") == ["b1"]
+    assert listed("--search", "shop.") == ["b1", "b2"]
+    assert listed("--search", "shop.", "--untagged") == ["b2"]
+    assert listed("--limit", "3") == ["a0", "a1", "a2"]
+    assert cli("urls", "list", "--tag", "nosuch").code == 2
+    assert cli("urls", "list", "--tag", "spring", "--untagged").code == 2
+
+
+def test_what_a_listing_lacks_is_an_error(cli: Cli, own: Sandbox) -> None:
+    with failing(own, Fault(kind="400", path="*/tags")):
+        ran = cli("urls", "list")
+    assert (ran.code, ran.out) == (1, "")
+
+
+# --- one link --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "slashtag"),
+    [
+        *((each, each) for each in ("007", "0824", "2025", "a1")),
+        ("https://sho.example/a1", "a1"),
+        ("sho.example/007", "007"),
+        ("1000005", "a4"),
+    ],
+)
+def test_a_link_is_changed_by_what_names_it_and_its_undo_restores_it(
+    cli: Cli, own: Sandbox, key: str, slashtag: str
+) -> None:
+    for each in ("007", "7", "0824", "824", "2025"):
+        own.add_url(each)
+    before = own.truth.urls()
+    given = ("--destination", "https://x.example/it's", "--new-slashtag", "new", "--redirect-code", "307")
+    ran = cli("urls", "update", key, *given, "--no-password")
+    (link,) = [url for url in before if url.slashtag == slashtag]
+    assert [(row["id"], row["change"], row["before"], row["after"]) for row in objects(ran.out)] == [
+        (link.id, "destination", link.destination, "https://x.example/it's"),
+        (link.id, "slashtag", slashtag, "new"),
+        (link.id, "redirect_code", str(link.redirect_code), "307"),
+        (link.id, "password", "?", "***"),
+    ]
+    (arrival,) = puts(own)
+    assert arrival.path == f"/api/v1/urls/{link.id}"
+    assert cli(*undo_of(ran.err)).code == 0
+    shown = [(url.id, url.slashtag, url.destination, url.redirect_code) for url in own.truth.urls()]
+    assert shown == [(url.id, url.slashtag, url.destination, url.redirect_code) for url in before]
+    # Once more, it changes nothing.
+    assert cli(*undo_of(ran.err)).out == ""
+    assert len(puts(own)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("9" * 4_400, "--redirect-code", "301"), 1, "no such link"),
+        (("nobody", "--redirect-code", "301"), 1, "no such link"),
+        (("twice", "--redirect-code", "301"), 1, "give the id"),
+        (("a1", "--new-slashtag", "a2"), 2, "another link"),
+        (("a1", "--password"), 2, links.PASSWORD_VARIABLE),
+        (("a1", "--password", "secret"), 2, "secret"),
+        (("a1",), 2, "nothing to change"),
+        (("changes.csv",), 2, "--from changes.csv"),
+        (("a1", "--redirect-code", "300"), 2, "redirect_code"),
+        (("a1", "--destination", "www.example/x?a=1", "--yes"), 2, "scheme"),
+        (("a1", "--destination", "htps://shop.example/"), 2, "--yes"),
+        (("a1", "--destination", "https://sho.example/a1"), 2, "--yes"),
+        (("a1", "--destination", "https://x.example/?a=1&amp;b=2"), 2, "--yes"),
+        (("a1", "--from", "changes.csv"), 2, "or --from FILE"),
+        (("--from", "changes.csv", "--redirect-code", "301"), 2, "the file says"),
+        (("--from", "missing.csv"), 2, "missing.csv"),
+        ((), 2, "KEY"),
+    ],
+)
+def test_what_cannot_be_changed_is_told_in_one_line(
+    cli: Cli,
+    own: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    code: int,
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("changes.csv").write_text("slashtag,redirect_code\na1,301\n")
+    for domain in (0, 1):
+        own.add_url("twice", domain_id=domain)
+    ran = cli("urls", "update", *arguments)
+    assert (ran.code, says in ran.error) == (code, True)
+    assert puts(own) == []
+
+
+def test_a_lost_answer_says_to_look_and_how_to_undo_it(cli: Cli, own: Sandbox) -> None:
+    command = ("urls", "update", "a1", "--new-slashtag", "new")
+    with failing(own, Fault(kind="reset", method="PUT", after_work=True)):
+        ran = cli(*command)
+    assert (ran.code, ran.out, len(puts(own))) == (1, "", 1)
+    assert "may have been done" in ran.err
+    assert cli(*undo_of(ran.err)).code == 0
+    assert [url.slashtag for url in own.truth.urls()] == [f"a{n}" for n in range(60)]
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_password_is_never_shown(
+    cli: Cli, own: Sandbox, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+) -> None:
+    asked: list[dict[str, object]] = []
+
+    def prompt(_: str, **options: object) -> str:
+        asked.append(options)
+        return PASSWORD
+
+    monkeypatch.setattr(typer, "prompt", prompt)
+    if is_asked:
+        monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    else:
+        monkeypatch.setenv(links.PASSWORD_VARIABLE, PASSWORD)
+    ran = cli("urls", "update", "a1", "--password", "-vv")
+    assert json.loads(puts(own)[0].body)["password"] == PASSWORD
+    assert PASSWORD not in ran.out + ran.err
+    assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}] * is_asked
+
+
+# --- many from a file ------------------------------------------------------------------------------------
+
+
+def test_a_file_is_shown_then_carried_out_and_what_is_left_is_told(
+    cli: Cli, own: Sandbox, write: Write
+) -> None:
+    path = write(
+        {"slashtag": "a1", "destination": NEW},
+        {"slashtag": "a2", "destination": "https://www.example/2"},
+        {"slashtag": "nobody", "redirect_code": 301},
+        {"slashtag": "a3", "password": "hush", "domain_id": 1},
+        {"slashtag": "a4", "redirect_code": 307},
+    )
+    shown = cli("urls", "update", "--from", str(path), "--dry-run")
+    assert (shown.code, len(objects(shown.out)), "3 links would be changed, 1 " in shown.err) == (3, 5, True)
+    assert puts(own) == []
+    with failing(own, Fault(kind="400", slashtag="1000005")):
+        ran = cli("urls", "update", "--from", str(path))
+    assert (ran.code, ran.err.startswith("2 links changed, 2 failed, 0 unknown, 0 ")) == (3, True)
+    assert [(row["line"], row["slashtag"], row["status"]) for row in objects(ran.out)] == [
+        (4, "nobody", "failed"),
+        (6, "a4", "failed"),
+    ]
+    own.add_url("nobody", redirect_code=302)
+    again = cli("urls", "update", "--from", str(path), "--format", "table")
+    assert (again.code, again.out) == (0, "")
+    assert again.err.startswith("2 links changed, 0 failed, 0 unknown, 0 changed by others since, 3 ")
+    assert len(puts(own)) == 5
+    assert "hush" not in shown.out + shown.err + ran.err + path.with_name("changes.results.jsonl").read_text()
+
+
+def test_many_rows_alike_are_one_line_with_their_number(cli: Cli, own: Sandbox, write: Write) -> None:
+    path = write(*({"slashtag": f"a{n}", "destination": f"{NEW}{n}"} for n in range(60)))
+    made = cli("urls", "update", "--from", str(path))
+    assert cli(*undo_of(made.err)).code == 0
+    again = cli("urls", "update", "--from", str(path))
+    assert (again.code, again.out, again.err.partition(",")[0]) == (0, "", "60 links changed")
+    for rows, lines in ([], 1), (["a1,300"], 3):
+        path.write_text("\n".join(["slashtag,redirect_code", *rows, *(f"a{n},1" for n in range(2, 60))]))
+        ran = cli("urls", "update", "--from", str(path))
+        assert (ran.code, ran.out, len(ran.lines)) == (1, "", lines)
+        assert "and 57 more rows: " in ran.err
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1)])
+def test_on_a_terminal_what_is_doubtful_is_asked_about(
+    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    path = str(write({"slashtag": "a1", "destination": "htps://shop.example/"}))
+    assert cli("urls", "update", "--from", path, "--dry-run").code == 3
+    assert cli("urls", "update", "--from", path, "--dry-run", "--yes").code == 0
+    answer(monkeypatch, typed, typed)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    assert cli("urls", "update", "--from", path).code == code
+    assert cli("urls", "update", "a2", "--destination", "htps://shop.example/").code == 2 * code
+    assert len(puts(own)) == (0 if code else 2)
+
+
+def test_wrong_credentials_change_nothing_and_a_rerun_makes_every_change(
+    cli: Cli, own: Sandbox, write: Write
+) -> None:
+    path = str(write(*({"slashtag": f"a{n}", "redirect_code": 307} for n in range(60))))
+    with failing(own, Fault(kind="401", method="PUT")):
+        ran = cli("urls", "update", "--from", path)
+    assert (ran.code, "run the same command again" in ran.err) == (1, True)
+    assert cli("urls", "update", "--from", path).code == 0
+    assert {url.redirect_code for url in own.truth.urls()} == {307}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_ended_goes_on_and_its_undo_restores_all(
+    cli: Cli, own: Sandbox, write: Write, environment: dict[str, str], number: int
+) -> None:
+    """Each change is made once, whatever is lost; passwords, which no listing shows, may be sent again."""
+    before = [(url.slashtag, url.destination) for url in own.truth.urls()]
+    path = write(
+        *({"slashtag": f"a{n}", "destination": f"{NEW}{n}"} for n in range(25)),
+        *({"slashtag": f"a{n}", "password": "new"} for n in range(25, 30)),
+        *({"slashtag": f"a{n}", "new_slashtag": f"b{n}"} for n in range(30, 60)),
+    )
+    command = ("urls", "update", "--from", str(path))
+    own.faults, own.latency = [Fault(kind="reset", every=5, method="PUT", after_work=True)], 0.01
+    for ended_at in (10, 30):
+        running = subprocess.Popen([SCRIPT, *command], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        while len(puts(own)) < ended_at and running.poll() is None:
+            time.sleep(0.002)
+        running.send_signal(number)
+        running.communicate()
+    own.faults, own.latency = [], 0.0
+    settle(own)
+    ran = cli(*command)
+    assert (ran.code, "unknown, 0 changed by others" in ran.err) == (0, True)
+    links = {url.id - 1_000_001: url for url in own.truth.urls()}
+    assert all(links[n].destination == f"{NEW}{n}" for n in range(25))
+    assert [(links[n].password, links[n + 5].slashtag) for n in range(25, 30)] == [
+        ("new", f"b{n}") for n in range(30, 35)
+    ]
+    made = [int(each.path.rpartition("/")[2]) - 1_000_001 for each in puts(own)]
+    assert all(made.count(n) == 1 for n in range(60) if not 25 <= n < 30)
+    assert "55 links" in ran.err
+    assert cli(*undo_of(ran.err)).code == 0
+    assert [(url.slashtag, url.destination) for url in own.truth.urls()] == before
