@@ -18,7 +18,6 @@ from slashtag import (
     Change,
     DateRange,
     InvalidRequestError,
-    Metrics,
     NotFoundError,
     QueueTimeoutError,
     RangeStats,
@@ -153,15 +152,16 @@ async def totals(request: Request, session: Session, days: Days, seconds: float 
     found: dict[str, int] = {}
 
     async def collect() -> bool:
-        with suppress(TimeoutError):
-            async with (
-                asyncio.timeout(seconds),
-                session.stats.collect_each(days, keys=session.urls.list()) as results,
-            ):
+        deadline = asyncio.timeout(seconds)
+        try:
+            async with deadline, session.stats.collect_each(days, keys=session.urls.list()) as results:
                 async for slashtag, stats in results:
                     found[slashtag] = stats.total
-                return True
-        return False
+        except TimeoutError:
+            if not deadline.expired():  # a RequestTimeoutError: the service did not answer
+                raise
+            return False
+        return True
 
     return {"complete": await for_client(request, collect(), seconds + 1), "clicks": found}
 
@@ -176,9 +176,9 @@ async def report(request: Request) -> RangeStats:
 
 
 @app.get("/metrics")
-async def metrics(session: Session) -> Metrics:
+async def metrics(session: Session) -> dict[str, Any]:
     """Return the counters of the session."""
-    return session.metrics
+    return session.metrics.to_dict()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import slashtag
 
-from .support.sending import PAGE, connect, get
-from .support.wire import Wire, ok
+from .support.sending import PAGE, connect, get, post
+from .support.wire import Wire, html, ok
 
 SCRIPT = Path(__file__).parent / "support" / "observers.py"
 
@@ -35,21 +35,38 @@ def test_each_request_is_seen_once_and_no_credential(tmp_path: Path, work: str, 
     assert ran.stdout.startswith(seen)
 
 
-async def test_the_recipe_exports_all_metrics_as_gauges() -> None:
+async def test_the_recipe_exports_the_metrics_of_each_session_as_gauges() -> None:
     page = (Path(__file__).parent.parent / "docs" / "monitoring.md").read_text("utf-8")
     (recipe,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "get_meter" in each)
-    assert len(recipe.partition("\n\n\nobserve(")[0].splitlines()) <= 16
     names: dict[str, Any] = {"AsyncSession": slashtag.AsyncSession}
     exec(recipe.partition("\n\n\nobserve(")[0], names)
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        names["observe"](session, provider.get_meter("slashtag"))
-        await get(session)
+    async with (
+        Wire(lambda request: ok(PAGE) if request.method == "GET" else html(500)) as wire,
+        connect(wire, name="one") as one,
+        connect(wire, name="other") as other,
+    ):
+        names["observe"]([one, other], provider.get_meter("slashtag"))
+        await get(one)
+        with pytest.raises(slashtag.SlashtagError):
+            await post(other)
         data: Any = reader.get_metrics_data()
         metrics = data.resource_metrics[0].scope_metrics[0].metrics
-        found = {metric.name: metric.data.data_points[0].value for metric in metrics}
-        told = {f"slashtag.{name}": value for name, value in session.metrics.to_dict().items()}
+        found = {
+            (metric.name, point.attributes["session"], point.attributes["kind"]): point.value
+            for metric in metrics
+            for point in metric.data.data_points
+        }
     provider.shutdown()
-    assert found == {name: value for name, value in told.items() if value is not None}
-    assert found["slashtag.requests"] == found["slashtag.attempts"] == 1
+    assert found["slashtag.requests", "one", ""] == found["slashtag.requests", "other", ""] == 1
+    assert found["slashtag.statuses", "one", "200"] == found["slashtag.statuses", "other", "500"] == 1
+    assert found["slashtag.failures", "other", "ServerError"] == 1
+
+
+async def test_aioresponses_answers_a_session(slashtag_aioresponses: Any) -> None:
+    slashtag_aioresponses.get(
+        re.compile(r".*/urls\?.*"), payload={"status": 200, "message": "ok", "data": PAGE}
+    )
+    async with connect("https://links.example") as session:
+        assert (await get(session)).items == []

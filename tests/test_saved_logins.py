@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
+import os
+import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slashtag import AsyncSession, ConfigurationError
 from slashtag._core.secret import Secret
-from slashtag._saved_logins import Login, login_path, save_login
+from slashtag._saved_logins import Login, check_variables, login_path, save_login
 from slashtag.sandbox import Sandbox
 
 NAMES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "SLASHTAG_PROFILE")
@@ -100,26 +102,83 @@ def test_a_profile_that_does_not_exist_is_told_with_those_that_do(profile: str) 
     assert "shop" in str(raised.value) or "named by" in str(raised.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"concurrency": "x"}'])
-def test_no_variable_of_a_traceback_shows_what_is_saved(content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"concurrency": "x"}'])
+def test_a_file_that_is_damaged_is_told(content: bytes) -> None:
     file = login_path("shop")
     file.write_bytes(content + file.read_bytes())
-    with pytest.raises(ConfigurationError) as raised:
-        AsyncSession(profile="shop", proxy="http://user:password-of-proxy@proxy.example")
-    with pytest.raises(ConfigurationError) as refused:
-        AsyncSession(profile="nobody", timeout=1)
-    with pytest.raises(ConfigurationError) as wrong:
-        AsyncSession(timeout=-1)
-    for error in (raised.value, refused.value, wrong.value):
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        ours = [frame.f_locals for frame in frames if frame.f_globals["__name__"].startswith("slashtag.")]
-        values = [{name: value for name, value in each.items() if name != "self"} for each in ours]
-        # A session that is not made yet has no text.
-        values += [each.pop("options") for each in values if "options" in each]
-        values = [{name: value for name, value in each.items() if name != "self"} for each in values]
-        shown = f"{values!r} {error!r} {error.__cause__!r} {error.__context__!r}"
-        secrets = [text for _, *pair in PLACES.values() for text in pair]
-        assert not [text for text in [*secrets, "password-of-proxy"] if text in shown]
+    with pytest.raises(ConfigurationError, match="damaged"):
+        AsyncSession(profile="shop")
+
+
+# --- settings ------------------------------------------------------------------------------------------
+
+#: Of each setting: what is saved, a variable's text and its value, and an argument.
+SETTINGS: dict[str, tuple[object, str, object, object]] = {
+    "concurrency": (7, "8", 8, 9),
+    "timeout": (7.5, "8", 8.0, 9),
+    "range_end": ("exclusive", "inclusive", "inclusive", "exclusive"),
+    "allow_http": (True, "false", False, True),
+    "proxy": ("http://saved:1", "http://variable:1", "http://variable:1", "http://argument:1"),
+}
+
+
+def set_to(session: AsyncSession, name: str) -> object:
+    sender, transport = session._sender, session._transport
+    if name == "proxy":
+        return None if transport.proxy is None else str(transport.proxy.url)
+    found = {"concurrency": session._concurrency, "timeout": sender.timeout, "range_end": session._range_end}
+    return found.get(name)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_argument_wins_then_a_variable_then_the_profile(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved, text, value, argument = SETTINGS[name]
+    kept = login(*PLACES["shop"])
+    kept.base_url = "https://links.example"
+    if name == "allow_http":  # seen in what is refused
+        kept.base_url = "http://links.example"
+    setattr(kept, name, Secret(saved) if name == "proxy" else saved)
+    save_login(kept, "shop")
+    assert name == "allow_http" or set_to(AsyncSession(profile="shop"), name) == saved
+    monkeypatch.setenv(f"SLASHTAG_{name.upper()}", text)
+    if name == "allow_http":
+        with pytest.raises(ConfigurationError, match="in the clear"):
+            AsyncSession(profile="shop")
+    else:
+        assert set_to(AsyncSession(profile="shop"), name) == value
+    given: dict[str, Any] = {name: argument}
+    assert set_to(AsyncSession(profile="shop", **given), name) in (None, argument)
+    explicit = AsyncSession("https://links.example", apikey="k" * 20, apisecret="s" * 12)
+    assert name == "allow_http" or set_to(explicit, name) == value
+
+
+def test_a_variable_that_cannot_be_meant_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("CONCURRENCY", "many"), ("ALLOW_HTTP", "perhaps"), ("RANGE_END", "open")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"SLASHTAG_{name}", text)
+            with pytest.raises(ConfigurationError, match=f"SLASHTAG_{name}"):
+                AsyncSession(profile="shop")
+    check_variables()
+    monkeypatch.setenv("SLASHTAG_SHOP_COLOUR", "is of somebody else")
+    check_variables()
+    monkeypatch.setenv("SLASHTAG_TIMEZON", "+02:00")
+    with pytest.raises(ConfigurationError, match=r"SLASHTAG_TIMEZON .*SLASHTAG_TIMEZONE"):
+        check_variables()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
+def test_only_its_user_may_read_a_login() -> None:
+    before = os.umask(0)
+    try:
+        file = save_login(login(*PLACES["shop"]), "shop")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o640)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        AsyncSession(profile="shop")
 
 
 def test_a_session_of_a_profile_shows_no_credential() -> None:

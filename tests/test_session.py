@@ -200,7 +200,6 @@ def test_credentials_of_any_documented_length_and_visible_characters_will_do(len
         {"rate": float("inf")},
         {"range_end": "open"},
         {"concurrency": "8"},
-        {"timeout": None},
         {"timeout": aiohttp.ClientTimeout(total=5)},
         {"max_response_bytes": "8"},
         {"rate": "5"},

@@ -54,7 +54,7 @@ QUERIES = [
 ]
 
 SNIPPET = """
-from slashtag import AllTime, AsyncSession, CountryGeo, DateRange, Day, Year
+from slashtag import *
 
 async def main(session: AsyncSession) -> None:
     days = DateRange("2024-01-01", "2024-12-31")

@@ -13,8 +13,6 @@ from ._version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
     from ._public import *  # noqa: F403
-
-    __all__: list[str]
 else:
     # Names come at their first use: a command's --help and a foreign test run need none of aiohttp.
     def __getattr__(name: str) -> object:

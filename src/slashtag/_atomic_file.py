@@ -5,10 +5,10 @@ import stat
 from collections.abc import Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from zlib import crc32
+from secrets import token_hex
 
 from ._errors import ExportError
-from ._files import FileLock, check_local_path, sync_folder
+from ._files import check_local_path, sync_folder
 
 
 @contextmanager
@@ -25,11 +25,11 @@ def writing_to(path: str | os.PathLike[str]) -> Generator[None, None, None]:
 class AtomicFile(AbstractContextManager["AtomicFile"]):
     """Binary file that is written under a temporary name beside its target and renamed once complete.
 
-    On any error it is removed. A target that is a symbolic link stays one. It gets the `mode`, if given; else
-    one that exists keeps its own, which the temporary file has too, and a new one gets what the umask allows.
-    Raises InvalidRequestError for a URL; ExportError at once where the path cannot be one, the target is a
-    folder or a device, or its folder cannot be written, or another writes the same target; later where the
-    disk is full.
+    On any error it is removed. Of two that write one target at once, the last to end is it. A target that is
+    a symbolic link stays one. It gets the `mode`, if given; else one that exists keeps its own, which the
+    temporary file has too, and a new one gets what the umask allows; where a file system has no modes, it is
+    written all the same. Raises InvalidRequestError for a URL; ExportError at once where the path cannot be
+    one, the target is a folder or a device, or its folder cannot be written; later where the disk is full.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int | None = None) -> None:
@@ -39,19 +39,9 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
             self._target = Path(os.path.realpath(path))
             own_mode = _mode_of(self._target)
             self._mode = own_mode if mode is None else mode
-            # The same for all writers of the target, and short enough for its longest name.
-            name = self._target.name
-            part = f".{name[:40]}.{crc32(os.fsencode(name)):08x}.part"
+            # Short enough for a target that has the longest name.
+            part = f".{self._target.name[:40]}.{token_hex(4)}.part"
             self._temporary = self._target.with_name(part)
-            lock = FileLock(self._temporary)
-            opening.callback(lock.release)
-            is_free = None
-            with suppress(OSError):  # a folder without locks; one that cannot be written is told below
-                is_free = lock.acquire()
-            if is_free is False:
-                raise OSError("another process is writing it")
-            if is_free:  # else a file that is there may be another writer's
-                self._temporary.unlink(missing_ok=True)
             # A file that only some may read must not be readable by others while it is written.
             begun = 0o666 if self._mode is None else self._mode & 0o666
             handle = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, begun)
@@ -83,15 +73,13 @@ class AtomicFile(AbstractContextManager["AtomicFile"]):
                 self._file.flush()
                 os.fsync(self._file.fileno())
             if self._mode is not None:
-                self._temporary.chmod(self._mode)
+                with suppress(PermissionError):  # a file system without modes
+                    self._temporary.chmod(self._mode)
             self._temporary.replace(self._target)
             sync_folder(self._target.parent)
 
     def discard(self) -> None:
-        """Remove what was written; safe to repeat, and without effect once committed.
-
-        If the folder does not allow that, the next AtomicFile of the same target removes it.
-        """
+        """Remove what was written; safe to repeat, and without effect once committed."""
         # Errors are suppressed as one is being raised already; a full disk refuses the last flush too.
         with suppress(OSError):
             self._opened.close()

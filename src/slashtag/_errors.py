@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from multidict import CIMultiDict
 
 #: Headers in which services and gateways name a request, so that their logs can be searched for it.
-_REQUEST_IDS = ("X-Request-Id", "Request-Id", "X-Correlation-Id", "X-Amzn-RequestId", "X-Trace-Id", "CF-Ray")
+REQUEST_IDS = ("X-Request-Id", "Request-Id", "X-Correlation-Id", "X-Amzn-RequestId", "X-Trace-Id", "CF-Ray")
 
 
 class SlashtagError(Exception):
@@ -55,12 +55,14 @@ class ExportError(SlashtagError):
 class RequestFailedError(SlashtagError):
     """Base class of requests that failed: an error status, no answer, or one that is not documented.
 
-    `method`, `path`; `attempts`: how often it was sent; `headers`: those of the last answer, whose names may
-    be written in upper or lower case, without cookies and credentials; empty without an answer.
+    `session`: the name of the session, if it has one; `method`, `path`; `attempts`: how often it was sent;
+    `headers`: of the last answer its Date, Server, Content-Type, Retry-After and request id, whose names may
+    be written in upper or lower case.
     """
 
     message: str
     _: KW_ONLY
+    session: str = ""
     method: str = ""
     path: str = ""
     attempts: int = 1
@@ -69,7 +71,7 @@ class RequestFailedError(SlashtagError):
     @property
     def request_id(self) -> str | None:
         """The id of the request in an answer's headers, None without one: a support team may ask for it."""
-        return next((self.headers[name] for name in _REQUEST_IDS if name in self.headers), None)
+        return next((self.headers[name] for name in REQUEST_IDS if name in self.headers), None)
 
     def __post_init__(self) -> None:
         self.headers = CIMultiDict(self.headers)
@@ -77,6 +79,7 @@ class RequestFailedError(SlashtagError):
 
     def __str__(self) -> str:
         text = f"{self.method} {self.path}: {self._detail()}" if self.method else self._detail()
+        text = f"{self.session}: {text}" if self.session else text
         return f"{text} (after {self.attempts} attempts)" if self.attempts > 1 else text
 
     def _detail(self) -> str:

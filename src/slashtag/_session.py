@@ -44,7 +44,7 @@ from ._resources.listing import Listing
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
-from ._saved_logins import find_saved
+from ._saved_logins import Login, find_saved, settings
 from ._sending import learned_rate
 from ._sending.admission import Admission
 from ._sending.health import ServiceHealth
@@ -67,6 +67,15 @@ _OPTIONS: dict[str, Rule] = {
     "allow_http": FLAG,
     "profile": Rule(str | None, lambda name: name != "", "the name of a profile"),
     "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
+    "name": Rule(str, lambda _: True, "a str"),
+}
+#: Settings that an argument, the environment or the profile may have, and what they are without any.
+_DEFAULTS: dict[str, Any] = {
+    "concurrency": 32,
+    "timeout": 30.0,
+    "range_end": "inclusive",
+    "allow_http": False,
+    "proxy": None,
 }
 
 T = TypeVar("T")
@@ -86,17 +95,22 @@ class AsyncSession:
         apisecret: None: SLASHTAG_APISECRET.
         profile: Login that `slashtag login --profile` saved; None: SLASHTAG_PROFILE, and if neither arguments
             nor the environment have an apikey or apisecret, what `slashtag login` saved.
-        concurrency: Maximum number of requests in flight.
-        timeout: Seconds of one attempt, from its admission.
+        name: Stands in logs, errors and metrics, for a process with several accounts.
+        concurrency: Maximum number of requests in flight; None: 32.
+        timeout: Seconds of one attempt, from its admission; None: 30.
         retry: When and how often a failed request is repeated.
         journal: File that makes the session a resumable job.
         journal_max_age: Answers in the journal older than these seconds are requested again.
         max_response_bytes: Maximum size of a decompressed body.
         rate: Requests per second if you know the limit; None: learnt.
-        range_end: Whether the service counts the last second of a date_range, which is undocumented.
-        allow_http: Allow plain http to hosts other than loopback.
+        range_end: Whether the service counts the last second of a date_range, which is undocumented; None:
+            "inclusive".
+        allow_http: Allow plain http to hosts other than loopback; None: no.
         http: Your own session, never closed here.
-        proxy: URL of an HTTP proxy.
+        proxy: URL of an HTTP proxy; None: none.
+
+    Where `concurrency`, `timeout`, `range_end`, `allow_http` or `proxy` is None, SLASHTAG_CONCURRENCY and its
+    like in the environment count, then what is saved with the profile that is used.
 
     Raises ConfigurationError. See docs/service.md, Authentication; Versioning.
 
@@ -117,15 +131,16 @@ class AsyncSession:
         apikey: str | None = None,
         apisecret: str | None = None,
         profile: str | None = None,
-        concurrency: int = 32,
-        timeout: float = 30.0,
+        name: str = "",
+        concurrency: int | None = None,
+        timeout: float | None = None,
         retry: RetryPolicy | None = None,
         journal: str | os.PathLike[str] | None = None,
         journal_max_age: float = 86_400.0,
         max_response_bytes: int = 64 * 2**20,
         rate: float | None = None,
-        range_end: RangeEnd = "inclusive",
-        allow_http: bool = False,
+        range_end: RangeEnd | None = None,
+        allow_http: bool | None = None,
         http: aiohttp.ClientSession | None = None,
         proxy: str | None = None,
     ) -> None:
@@ -134,20 +149,30 @@ class AsyncSession:
         has_credentials = apikey is not None or apisecret is not None
         if (saved := find_saved(profile, base_url, has_credentials=has_credentials)) is not None:
             base_url, apikey, apisecret = saved.base_url, saved.apikey, saved.apisecret
-        check_options(_OPTIONS, locals())
-        base = parse_base_url(base_url, allow_http=allow_http)
-        via = None if proxy is None else Proxy(proxy)
-        if via is not None:
-            if http is not None:
-                raise ConfigurationError("proxy is a setting of your own http session")
-            if base.scheme == "http" and not allow_http:
-                raise ConfigurationError(
-                    "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
-                )
+        given = {
+            "concurrency": concurrency,
+            "timeout": timeout,
+            "range_end": range_end,
+            "allow_http": allow_http,
+            "proxy": proxy,
+        }
+        options = _DEFAULTS | settings(saved or Login())
+        options |= {key: value for key, value in given.items() if value is not None}
+        if http is not None:
+            options["proxy"] = proxy  # not that of the environment or a profile: the http session has its own
+        check_options(_OPTIONS, locals() | options)
+        base = parse_base_url(base_url, allow_http=options["allow_http"])
+        via = None if options["proxy"] is None else Proxy(options["proxy"])
+        if via is not None and http is not None:
+            raise ConfigurationError("proxy is a setting of your own http session")
+        if via is not None and base.scheme == "http" and not options["allow_http"]:
+            raise ConfigurationError(
+                "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
+            )
         credentials = Credentials(apikey, apisecret)
         self._transport = Transport(base, credentials, http, via)
-        self._range_end: RangeEnd = range_end
-        self._concurrency = _within_pool(concurrency, http)
+        self._range_end: RangeEnd = options["range_end"]
+        self._concurrency = _within_pool(options["concurrency"], http)
         self._tasks = Tasks()
         self._is_view = False
         self._closing = asyncio.Lock()
@@ -162,7 +187,7 @@ class AsyncSession:
             check_local_path(journal)
             self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
         admission = Admission(Throttle(self._concurrency, rate, log.info))
-        metrics = Metrics(admission)
+        metrics = Metrics(admission, name)
         self._use(
             Sender(
                 self._transport,
@@ -170,7 +195,7 @@ class AsyncSession:
                 metrics,
                 self._journal,
                 ServiceHealth(admission.sleep_until),
-                timeout=timeout,
+                timeout=options["timeout"],
                 retry=retry or RetryPolicy(),
                 max_response_bytes=max_response_bytes,
             )
@@ -193,6 +218,11 @@ class AsyncSession:
     def base_url(self) -> str:
         """The address of the service, with /api/v1/."""
         return str(self._transport.base)
+
+    @property
+    def name(self) -> str:
+        """The name that stands in logs, errors and metrics."""
+        return self.metrics.name
 
     @property
     def metrics(self) -> Metrics:
@@ -389,7 +419,8 @@ class AsyncSession:
             await self.aclose()
 
     def __repr__(self) -> str:
-        return f"<AsyncSession {self.base_url}{' (closed)' if self._transport.closed else ''}>"
+        name, state = self.metrics.name, " (closed)" if self._transport.closed else ""
+        return f"<AsyncSession {name + ': ' * bool(name)}{self.base_url}{state}>"
 
 
 def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:

@@ -1,15 +1,18 @@
 """Pytest fixtures to test your own code offline.
 
 `slashtag_sandbox` is a sandbox with a small account, new for each test; `slashtag_session` is a session on
-it, in the event loop of the test. Override `slashtag_sandbox_options` to choose the arguments of Sandbox,
-and `slashtag_session_options` to choose those of AsyncSession.
+it, in the event loop of the test; `slashtag_aioresponses` is a mock of aiohttp. Override
+`slashtag_sandbox_options` to choose the arguments of Sandbox, and `slashtag_session_options` to choose those
+of AsyncSession.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,6 +51,16 @@ def slashtag_sandbox(slashtag_sandbox_options: dict[str, Any]) -> Iterator[Sandb
     sandbox: Any = import_module(".sandbox", __package__)
     with sandbox.Sandbox(**slashtag_sandbox_options) as box:
         yield box
+
+
+@pytest.fixture
+def slashtag_aioresponses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Mock aiohttp by aioresponses, whose version 0.7.9 lacks an argument that aiohttp 3.14 requires."""
+    core: Any = import_module("aioresponses.core")
+    response = partial(core.ClientResponse, stream_writer=SimpleNamespace(output_size=0))
+    monkeypatch.setattr(core, "ClientResponse", response)
+    with core.aioresponses() as mock:
+        yield mock
 
 
 @pytest.fixture

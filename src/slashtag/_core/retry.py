@@ -123,8 +123,9 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
     renamed = call.repeat == "if not done" and isinstance(error, NotFoundError) and attempts > 1
     if call.method == "GET" or not (lost or renamed):
         return error
+    told = error._detail() if isinstance(error, RequestFailedError) else error
     unknown = OutcomeUnknownError(
-        f"the answer was lost, so it may have been done; the last error: {error}",
+        f"the answer was lost, so it may have been done; the last error: {told}",
         method=call.method,
         path=call.path,
         attempts=attempts,

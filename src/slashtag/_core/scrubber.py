@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
-from urllib.parse import unquote
+
+from .._errors import REQUEST_IDS
 
 EXCERPT_BYTES = 200
 HIDDEN = "***"
@@ -18,10 +19,8 @@ SCRUBBED_BYTES = 2**16
 _DEEPEST_DATA = 32
 
 
-#: Characters of a secret that are as telling as all of them.
-_PART = 8
-_MOST_DECODED = 4
-#: Names of members, parameters and headers whose values are secret.
+_SHOWN_HEADERS = {each.lower() for each in (*REQUEST_IDS, "Retry-After", "Date", "Server", "Content-Type")}
+#: Names of members and parameters whose values are secret.
 _SECRET = re.compile(
     r"pass(?!ive|enger|port)|pwd|secret|token|credential|cookie|auth(?!ors?\b|enticate)|signature"
     r"|session[-_]?id|(api|private)[-_]?key",
@@ -65,26 +64,8 @@ class Scrubber:
         return self.text(text).encode(errors="surrogateescape")[:EXCERPT_BYTES]
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of an answer without those that bear credentials or echo a secret."""
-        shown: dict[str, str] = {}
-        for name, text in headers.items():
-            if not (is_secret(name) or self._is_echo(f"{name} {text}")):
-                shown[name] = f"{shown[name]}, {text}" if name in shown else text  # RFC 9110, 5.3
-        return shown
-
-    def _is_echo(self, text: str) -> bool:
-        """Return whether a text has a secret, or a part of one, however often it is percent-encoded.
-
-        A header need not have all characters of a secret, nor each in one of the usual forms.
-        """
-        parts = {secret[at : at + _PART] for secret in self._secrets for at in range(len(secret) - _PART + 1)}
-        for _ in range(_MOST_DECODED):
-            if self._pattern.search(text) or any(part in text for part in parts):
-                return True
-            text, before = unquote(text), text
-            if text == before:
-                break
-        return False
+        """Return the headers of an answer that an error shows, without secrets."""
+        return {name: self.text(text) for name, text in headers.items() if name.lower() in _SHOWN_HEADERS}
 
     def value(self, value: Any, depth: int = _DEEPEST_DATA) -> Any:
         """Replace secrets in decoded JSON; values nested deeper than `depth` become None."""

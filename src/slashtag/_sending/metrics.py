@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, make_dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
+from .._errors import SlashtagError
 from .admission import Admission
 
 #: Seconds by which clocks may differ: some services write their local time as GMT.
@@ -15,32 +16,27 @@ MOST_BEHIND = 86_400.0
 log = logging.getLogger("slashtag")
 
 
-def _loop_time() -> float:
-    """Return the event loop's time, also to another thread."""
-    try:
-        return asyncio.get_running_loop().time()
-    except RuntimeError:
-        return monotonic()
-
-
 @dataclass(eq=False, repr=False)
 class Metrics:
     """Counters of a session and its views, and their state now; `to_dict()` is JSON.
 
-    `requests`: calls started; `replayed`: those answered by the journal; `attempts`: requests sent;
-    `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed bodies;
-    `inconsistent`: statistics answers that were added although they contradict themselves;
+    `name`: the session's; `requests`: calls started; `replayed`: those answered by the journal; `attempts`:
+    requests sent; `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed
+    bodies; `inconsistent`: statistics answers that were added although they contradict themselves;
     `unreadable`: members of records that are None, and texts of other answers that have U+FFFD, because they
     cannot be read;
+    `failures`: attempts that failed, by the name of their error; `statuses`: answers by status;
+    `last_success`: when the last good answer came, in epoch seconds, None before the first; `is_outage`:
+    whether the service has not answered for so long that one request at a time is sent;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_for`: seconds from now in which nothing is sent, 0 if not paused;
     `retry_in`: seconds until the next retry, 0 if none waits for its time; `oldest_answer`: the earliest time
     at which the service made an answer, in epoch seconds and by its own clock, None while unknown;
     `clock_behind`: the most seconds by which this machine's clock was behind the service's, 0 if it was not.
-    A pickled copy has the numbers as they were.
     """
 
     _admission: Admission
+    name: str = ""
     requests: int = 0
     replayed: int = 0
     attempts: int = 0
@@ -48,33 +44,36 @@ class Metrics:
     bytes_received: int = 0
     inconsistent: int = 0
     unreadable: int = 0
+    failures: Counter[str] = field(default_factory=Counter[str])
+    statuses: Counter[int] = field(default_factory=Counter[int])
+    last_success: float | None = None
     oldest_answer: float | None = None
     clock_behind: float = 0.0
     #: The event loop's time of the next retry, past if none waits for its time.
     _retry_at: float = 0.0
-    #: The event loop's time at which a copy was pickled.
-    _at: float | None = None
 
-    def to_dict(self) -> dict[str, float | None]:
-        """Return all numbers by name, as json.dumps and exporters of metrics take them."""
-        return {name: getattr(self, name) for name in _NAMES}
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        # Only pydantic calls this, so it is installed.
-        from pydantic_core import core_schema as schemas
-
-        numbers = handler.generate_schema(dict[str, int | float | None])
-        shown = schemas.plain_serializer_function_ser_schema(cls.to_dict, return_schema=numbers)
-        return schemas.is_instance_schema(cls, serialization=shown)
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers by name, as json.dumps takes them; `failures` and `statuses` are dicts."""
+        told = {name: getattr(self, name) for name in _NAMES}
+        return told | {"failures": dict(self.failures), "statuses": dict(self.statuses)}
 
     def __repr__(self) -> str:
         names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
         numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
         return f"Metrics({numbers})"
 
-    def _note_clock(self, made: float, now: float) -> None:
-        """Note when an answer that is here now was made, by the service's clock."""
+    def _note_failure(self, error: SlashtagError) -> None:
+        """Note how an attempt failed."""
+        self.failures[type(error).__name__] += 1
+        if (status := getattr(error, "status", None)) is not None:
+            self.statuses[status] += 1
+
+    def _note_success(self, status: int, made: float | None, now: float) -> None:
+        """Note a good answer that is here `now`, and when it was made, by the service's clock."""
+        self.statuses[status] += 1
+        self.last_success = now
+        if made is None:
+            return
         self.oldest_answer = made if self.oldest_answer is None else min(self.oldest_answer, made)
         behind = made - now
         if behind > MOST_BEHIND >= self.clock_behind:
@@ -88,16 +87,6 @@ class Metrics:
         if not is_other_earlier:
             self._retry_at = at
 
-    def __getstate__(self) -> dict[str, Any]:
-        throttle = SimpleNamespace(learned_rate=self.learned_rate, in_flight=self.in_flight)
-        throttle.paused_until = self._admission.throttle.paused_until
-        admission = SimpleNamespace(waiting=self.waiting, throttled=self.throttled, throttle=throttle)
-        return vars(self) | {"_admission": admission, "_at": self._now}
-
-    @property
-    def _now(self) -> float:
-        return _loop_time() if self._at is None else self._at
-
     @property
     def throttled(self) -> int:
         return self._admission.throttled
@@ -108,11 +97,11 @@ class Metrics:
 
     @property
     def paused_for(self) -> float:
-        return max(0.0, self._admission.throttle.paused_until - self._now)
+        return max(0.0, self._admission.throttle.paused_until - _loop_time())
 
     @property
     def retry_in(self) -> float:
-        return max(0.0, self._retry_at - self._now)
+        return max(0.0, self._retry_at - _loop_time())
 
     @property
     def in_flight(self) -> int:
@@ -123,10 +112,15 @@ class Metrics:
         return self._admission.waiting
 
 
+def _loop_time() -> float:
+    """Return the event loop's time, also to another thread."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return monotonic()
+
+
 _NAMES = [
     *(name for name in Metrics.__dataclass_fields__ if not name.startswith("_")),
-    *(name for name, value in vars(Metrics).items() if isinstance(value, property) and name != "_now"),
+    *(name for name, value in vars(Metrics).items() if isinstance(value, property)),
 ]
-# What takes it as a dataclass, such as dataclasses.asdict and FastAPI, gets the numbers.
-_as_numbers: Any = make_dataclass("Metrics", [(name, float | None) for name in _NAMES])
-Metrics.__dataclass_fields__ = _as_numbers.__dataclass_fields__

@@ -115,7 +115,10 @@ class Sender:
                 return await self._retry(call, state)
             except SlashtagError as error:
                 state.last = error
-        raise final_error(call, state.last, state.attempts, lost=state.answer_lost)
+        failure = final_error(call, state.last, state.attempts, lost=state.answer_lost)
+        if isinstance(failure, RequestFailedError):
+            failure.session = self.metrics.name
+        raise failure
 
     async def _send_past_429s(self, call: Call[T], state: CallState) -> T:
         """Send a call until it is answered with anything but a rate-limit 429."""
@@ -173,17 +176,16 @@ class Sender:
         """Note an answer and keep it in the journal; raises UnexpectedResponseError if it is too old."""
         now = time()
         served, made = answered_at(headers), answered_at(headers, now)
-        if served is not None:
-            self.metrics._note_clock(served, now)
+        self.metrics._note_success(status, served, now)
         self.health.answered()
         # After these: the service has answered, though not as it is now.
         check_age(call, headers, now, self.transport.scrubber)
         if self.journal is not None:
             self.journal.keep(call, data, body, made)
         if log.isEnabledFor(logging.DEBUG):
-            fields = _fields(call, status=status, bytes=len(body), duration=seconds)
+            fields = self._fields(call, status=status, bytes=len(body), duration=seconds)
             text = "%s %s%s: %d, %d bytes, %.3f s"
-            log.debug(text, *_named(call), status, len(body), seconds, extra=fields)
+            log.debug(text, *self._named(call), status, len(body), seconds, extra=fields)
 
     def _failed(
         self, call: Call[Any], state: CallState, ticket: Ticket, error: SlashtagError, began: float
@@ -191,7 +193,8 @@ class Sender:
         """Give back the ticket of an attempt that failed, and note what that says about the service."""
         now = asyncio.get_running_loop().time()
         if isinstance(error, RequestFailedError):
-            error.method, error.path = call.method, call.path
+            error.session, error.method, error.path = self.metrics.name, call.method, call.path
+        self.metrics._note_failure(error)
         state.spent += now - began
         state.answer_lost |= call.method != "GET" and answer_lost(error)
         if shows_ill_health(error):
@@ -204,14 +207,15 @@ class Sender:
             self.admission.cancelled(ticket)
         seconds, status = now - began, getattr(error, "status", None)
         kind = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
-        fields = _fields(call, error=error, duration=seconds)
-        log.debug("%s %s%s: %s, %.3f s", *_named(call), kind, seconds, extra=fields)
+        fields = self._fields(call, error=error, duration=seconds)
+        log.debug("%s %s%s: %s, %.3f s", *self._named(call), kind, seconds, extra=fields)
 
     def _rejected(
         self, call: Call[Any], state: CallState, ticket: Ticket, error: RateLimitError, began: float
     ) -> None:
         """Put a call answered 429 back into the queue; raises TagLimitError if no more tags are allowed."""
         now = asyncio.get_running_loop().time()
+        self.metrics._note_failure(error)
         self.health.answered()
         # A 429 does not count as an attempt: the request itself may be fine.
         state.attempts -= 1
@@ -222,8 +226,9 @@ class Sender:
             state.attempts += ticket.rejects  # which were answers to this call
             raise limit from None
         state.waited += now - began
-        fields = _fields(call, error=error, duration=now - began)
-        log.info("%s %s: 429, back to the queue", call.method, call.path, extra=fields)
+        fields = self._fields(call, error=error, duration=now - began)
+        method, path, _ = self._named(call)
+        log.info("%s %s: 429, back to the queue", method, path, extra=fields)
 
     async def _settle(self, state: CallState) -> None:
         """Find out by a harmless request whether others are accepted while this one is answered 429."""
@@ -298,7 +303,7 @@ class Sender:
         assert last is not None
         # The first is a warning if nothing has succeeded: the address or the network may be wrong.
         level = logging.INFO if metrics._retry_at or metrics.oldest_answer is not None else logging.WARNING
-        fields = _fields(call, error=last, attempt=state.attempts, seconds=seconds)
+        fields = self._fields(call, error=last, attempt=state.attempts, seconds=seconds)
         log.log(level, "%s; attempt %d failed, again in %.2f s", last, state.attempts, seconds, extra=fields)
         metrics._sends_again(began + seconds, began)
         await self.admission.sleep_until(began + seconds)
@@ -318,6 +323,27 @@ class Sender:
         self.health.retried(None, is_alone=is_alone)
         return data
 
+    def _named(self, call: Call[Any]) -> tuple[str, str, str]:
+        """Return the session's name and the method, the path, and the label or the parameters of a call."""
+        name = self.metrics.name
+        params = f"?{'&'.join(f'{k}={v}' for k, v in call.params)}" if call.params else ""
+        shown = f" ({call.label})" if call.label else params
+        return f"{name}: {call.method}" if name else call.method, call.path, shown
+
+    def _fields(
+        self, call: Call[Any], error: SlashtagError | None = None, **fields: float | None
+    ) -> dict[str, object]:
+        """Return the fields of a log record about a call; docs/monitoring.md has their meaning."""
+        told: dict[str, object] = {"method": call.method, "path": call.path, **fields}
+        if self.metrics.name:
+            told["session"] = self.metrics.name
+        if error is not None:
+            told |= {"error": type(error).__name__}
+            for name in ("status", "request_id"):
+                if (value := getattr(error, name, None)) is not None:
+                    told[name] = value
+        return told
+
 
 def _known_of(state: CallState) -> str:
     """Return what the 429s of a call have shown, to be added to the message of its error."""
@@ -328,20 +354,3 @@ def _known_of(state: CallState) -> str:
     others = " while others were accepted, so the request itself is refused" if ticket.refusals else ""
     answered = f"; it was answered 429 {times} in {state.waited:.1f} s{others}"
     return f"{answered}; the service says: {error.message!r}"
-
-
-def _named(call: Call[Any]) -> tuple[str, str, str]:
-    """Return the method, the path, and the label or the parameters of a call for the log."""
-    params = f"?{'&'.join(f'{k}={v}' for k, v in call.params)}" if call.params else ""
-    return call.method, call.path, f" ({call.label})" if call.label else params
-
-
-def _fields(call: Call[Any], error: SlashtagError | None = None, **fields: float | None) -> dict[str, object]:
-    """Return the fields of a log record about a call; docs/monitoring.md has their meaning."""
-    told: dict[str, object] = {"method": call.method, "path": call.path, **fields}
-    if error is not None:
-        told |= {"error": type(error).__name__}
-        for name in ("status", "request_id"):
-            if (value := getattr(error, name, None)) is not None:
-                told[name] = value
-    return told
