@@ -15,7 +15,6 @@ import pytest
 
 from slashtag import ExportError, RequestTimeoutError
 from slashtag.export import AtomicFile, check_table_path
-from tests.journal.test_file import unprivileged
 
 
 def names(folder: Path) -> list[str]:
@@ -34,6 +33,19 @@ def umask(mask: int) -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Have no more rights than a file's mode gives."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
 
 
 def mode(path: Path) -> int:

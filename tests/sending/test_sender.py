@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import pickle
 import re
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -581,9 +580,10 @@ async def test_metrics_add_up() -> None:
         assert metrics.attempts == metrics.requests + metrics.retries + metrics.throttled
         assert metrics.throttled == len(wire.requests) // 7
         assert (metrics.in_flight, metrics.waiting) == (0, 0)
-        # A copy that was pickled has these numbers, also once more.
-        copied = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(metrics))))
-        assert copied.to_dict() == json.loads(json.dumps(metrics.to_dict()))
+        assert metrics.statuses.total() == metrics.attempts
+        assert metrics.statuses[200] == 200
+        assert metrics.failures == {"ServerError": metrics.retries, "RateLimitError": metrics.throttled}
+        assert json.loads(json.dumps(metrics.to_dict()))["statuses"]["500"] == metrics.statuses[500]
 
 
 async def test_requests_are_logged_at_debug_and_retries_and_throttling_at_info(
