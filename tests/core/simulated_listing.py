@@ -1,19 +1,18 @@
-"""A simulated listing that strays, caps its pages and changes while it is read, and a driver of cursors."""
+"""A simulated listing that caps its pages and changes while it is read, and a driver of cursors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Literal
 
-from slashtag import NotFoundError, Page, Tag
+from slashtag import BadRequestError, NotFoundError, Page, SlashtagError, Tag
 from slashtag._core.paging import PageCursor, Paging
 
-#: What a service answers for a page: the page, or None for a 404.
-Answer = Callable[[int], Page[Tag] | None]
-Beyond = Literal["empty", "404", "last page"]
-#: One answer that is wrong: an empty page, a 404, or a page under this number.
-Stray = Literal["empty", "404"] | int
+#: What a service answers for a page.
+Answer = Callable[[int], Page[Tag] | SlashtagError]
+#: What it answers behind the end: the last page under its own number, or under the one requested.
+Beyond = Literal["empty", "404", "400", "last page", "its number"]
 
 
 def page(number: int, ids: Sequence[int], size: int = 3) -> Page[Tag]:
@@ -27,9 +26,9 @@ def cursor(*, latest_first: bool = False, **options: Any) -> PageCursor[Tag]:
 class Service:
     """Records 0 to n-1, whose ids are in the order of their creation.
 
-    `cap` bounds pages below the `size` that the answers tell; `strays` maps the number of a request to its
-    wrong answer; `inserts` and `deletes` say how many records come and go before each request. So many
-    records in a row as `ties` says were created at the same time: each answer has them in another order.
+    `cap` bounds pages below the `size` that the answers tell; `inserts` and `deletes` say how many records
+    come and go before each request. So many records in a row as `ties` says were created at the same time:
+    each answer has them in another order.
     """
 
     def __init__(
@@ -40,7 +39,6 @@ class Service:
         latest_first: bool = False,
         cap: int | None = None,
         beyond: Beyond = "empty",
-        strays: Mapping[int, Stray] | None = None,
         inserts: Callable[[], int] = lambda: 0,
         deletes: Callable[[], int] = lambda: 0,
         ties: int = 1,
@@ -55,31 +53,27 @@ class Service:
         self._length = min(size, cap or size)
         self._latest_first = latest_first
         self._beyond = beyond
-        self._strays = strays or {}
         self._inserts = inserts
         self._deletes = deletes
         self._ties = ties
         self._random = random or Random(0)
 
-    def __call__(self, number: int) -> Page[Tag] | None:
-        stray = self._strays.get(self.requests)
+    def __call__(self, number: int) -> Page[Tag] | SlashtagError:
         self.requests += 1
         self._change()
         length, ids = min(self._length, self.pagesize), self.records
         if self._ties > 1:
             ids = sorted(ids, key=lambda id: (id // self._ties, self._random.random()))
         ids = ids[::-1] if self._latest_first else ids
-        said = number
+        of = number
         if self._beyond != "empty" and number > 1 and (number - 1) * length >= len(ids):
-            if self._beyond == "404":
-                return None
-            said = max(1, -(-len(ids) // length))
-        found = ids[(said - 1) * length : said * length]
-        if stray == "404" and number > 1:
-            return None
-        if isinstance(stray, int):
-            said = stray
-        return page(said, [] if stray in ("empty", "404") else found, min(self._size, self.pagesize))
+            if self._beyond in ("404", "400"):
+                kind = NotFoundError if self._beyond == "404" else BadRequestError
+                return kind("no such page", status=int(self._beyond))
+            of = max(1, -(-len(ids) // length))
+        found = ids[(of - 1) * length : of * length]
+        said = number if self._beyond == "its number" else of
+        return page(said, found, min(self._size, self.pagesize))
 
     def _change(self) -> None:
         for _ in range(self._inserts()):
@@ -103,7 +97,7 @@ def read(
     given: list[int] = []
     rounds: list[list[int]] = []
     waiting: set[int] = set()
-    answered: dict[int, Page[Tag] | None] = {}
+    answered: dict[int, Page[Tag] | SlashtagError] = {}
     while not cursor.done:
         asked: list[int] = []
         while (number := cursor.next_to_request()) is not None:
@@ -117,8 +111,8 @@ def read(
             waiting.discard(number)
             answered[number] = answer(number)
         found = answered.pop(cursor.number)
-        if found is None:
-            cursor.take_error(NotFoundError("no such page", status=404))
+        if isinstance(found, SlashtagError):
+            cursor.take_error(found)
         else:
             given += [tag.id for tag in cursor.take(found)]
         waiting &= cursor.under_way

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from msgspec.structs import replace
@@ -52,24 +52,21 @@ class Resource(Generic[T]):
     ) -> Listing[T]:
         """List all records, with requests under way for 1 page, then 2, 3, ... up to `prefetch`.
 
-        With `orderby="date"` (oldest first) records added meanwhile are appended. With "-date" the records
-        that existed at the start are yielded completely and once, the new ones in part and last. While some
-        arrive, pages are requested one at a time. Records may be missed if others are deleted meanwhile.
+        With `orderby="date"` (oldest first) the listing is complete, and what is added meanwhile is appended;
+        in other orders records may be missed while others arrive. None is given twice. Records can be missed
+        if others are deleted meanwhile.
 
         If pages repeat records, the order of those created at the same time may differ from page to page, as
-        after a bulk import. The listing is then read again, and the records that were missing come last, or
-        PaginationError is raised. `to_list(limit)` stops at its limit, whichever of those came first. Where
-        records are also added meanwhile, only "date" is complete.
+        after a bulk import. With "date" the listing is then read again, and the records that were missing
+        come last, or PaginationError is raised. `to_list(limit)` stops at its limit, whichever came first.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
-        multiple of 10, only if the next page is empty, since the service may have an undocumented cap. Empty
-        pages, 404s and pages with a wrong number are requested twice. The listing can end early if the
-        service filters records after paging, or caps pages at another length.
+        multiple of 10, only if the next page is empty, since the service may have an undocumented cap. The
+        listing can end early if the service filters records after paging, or caps pages at another length.
 
-        `progress` is called with (records so far, None). `anew` reads past caches, over a new connection
-        a page. Raises InvalidRequestError at once; iterating raises
-        PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
-        List tags.
+        `progress` is called with (records so far, None). `anew` reads past caches, over a new connection a
+        page. Raises InvalidRequestError at once; iterating raises PaginationError if items could be lost, and
+        errors of requests. See docs/service.md, List short URLs; List tags.
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
         check_callback("progress", progress)
@@ -80,12 +77,7 @@ class Resource(Generic[T]):
         params = [("page", str(page)), ("pagesize", str(pagesize))]
         if paging.orderby is not None:
             params.append(("orderby", paging.orderby))
-        return Call(
-            method="GET",
-            path=self._path,
-            params=tuple(params),
-            returns=self._page_type,
-        )
+        return Call(method="GET", path=self._path, params=tuple(params), returns=self._page_type)
 
 
 class PageStream(Stream[Page[T]]):
@@ -97,10 +89,8 @@ class PageStream(Stream[Page[T]]):
 
     def __init__(self, listing: Listing[T], paging: Paging) -> None:
         super().__init__(listing._tasks)
-        self._resource, self._paging = listing._resource, paging
+        self._listing, self._paging = listing, paging
         self._sender = listing._resource._sender.of_operation()
-        self._progress = listing._progress
-        self._again, self._made_after = listing._again, listing._made_after
         self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.
         self._requests: dict[int, asyncio.Task[Page[T]]] = {}
@@ -110,33 +100,34 @@ class PageStream(Stream[Page[T]]):
         cursor, requests = self._cursor, self._requests
         while not cursor.done:
             while (number := cursor.next_to_request()) is not None:
-                call = self._call(number)
-                if cursor.asks_again:
-                    call = replace(call, again=True)
-                requests[number] = self._tasks.spawn(self._sender.send(call))
+                requests[number] = self._tasks.spawn(self._sender.send(self._call(number)))
             task = requests[cursor.number]
             if not task.done():
                 # Not awaited directly: a cancelled consumer may continue, so keep the request.
                 await asyncio.wait((task,))
             del requests[cursor.number]
+            page: Page[T] | None = None
+            items: Sequence[T] = ()
             try:
                 page = self._outcome(task)
             except (BadRequestError, NotFoundError) as error:
                 cursor.take_error(error)
-                continue
-            items = cursor.take(page)
+            else:
+                items = cursor.take(page)
             for dropped in requests.keys() - cursor.under_way:
                 requests.pop(dropped).cancel()
-            if items:
+            if page is not None and items:
                 self._given += len(items)
-                if self._progress is not None:
-                    self._progress(self._given, None)
+                if self._listing._progress is not None:
+                    self._listing._progress(self._given, None)
                 return Page(page=page.page, page_size=page.page_size, items=list(items))
         raise StopAsyncIteration
 
     def _call(self, number: int) -> Call[Page[T]]:
-        call = self._resource._call(self._paging, number, self._cursor.requested_size)
-        return replace(call, again=self._again, made_after=self._made_after)
+        cursor, listing = self._cursor, self._listing
+        call = listing._resource._call(self._paging, number, cursor.requested_size)
+        again = listing._again or cursor.is_read_again
+        return replace(call, again=again, made_after=listing._made_after)
 
 
 class ItemStream(AsyncReadable, AsyncIterator[T]):
