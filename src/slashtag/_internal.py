@@ -26,7 +26,6 @@ from ._credentials import strip_invisible as strip_invisible
 from ._fanout import Tasks as Tasks
 from ._fanout import WorkerPool as WorkerPool
 from ._fanout import results_of as results_of
-from ._files import FileLock as FileLock
 from ._files import check_local_path as check_local_path
 from ._files import in_thread as in_thread
 from ._files import object_url as object_url

@@ -87,20 +87,6 @@ def test_where_nothing_can_be_written_nothing_happens(
     assert learned_rate.load(*ACCOUNT) is None
 
 
-@pytest.mark.parametrize("given", ["", "relative/state", "~/state"])
-def test_the_folder_follows_the_rules_of_xdg(
-    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", given)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert learned_rate.path() == tmp_path / ".local" / "state" / "slashtag" / "rates.json"
-    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
-    assert learned_rate.path() is None
-    learned_rate.save(*ACCOUNT, 5.0)
-    assert learned_rate.load(*ACCOUNT) is None
-    assert not (tmp_path / "missing").exists()
-
-
 async def throttled(session: AsyncSession, requests: int) -> tuple[int, float | None]:
     """Send requests; return how often they were answered 429, and the rate that was learnt."""
     async with session:

@@ -12,12 +12,12 @@ from secrets import token_hex
 from time import time
 
 import msgspec
+import platformdirs
 from msgspec import Struct
 
 from .._atomic_file import AtomicFile
 from .._credentials import account_hash
 from .._errors import ExportError
-from .._files import user_folder
 
 CAUTION = 0.8  # share of a kept rate to begin at: a short run measures the burst of a bucket, too
 MAX_AGE = 86_400.0  # seconds after which a rate is out of date
@@ -45,8 +45,7 @@ class Rates(Struct):
 
 def path() -> Path | None:
     """Return the path of the file; None where it has no place."""
-    folder = user_folder("state")
-    return None if folder is None else folder / "rates.json"
+    return platformdirs.user_state_path("slashtag", appauthor=False) / "rates.json"
 
 
 def load(base_url: str, apikey: str) -> float | None:

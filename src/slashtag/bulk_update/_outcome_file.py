@@ -16,11 +16,12 @@ from secrets import token_hex
 from typing import Any, Literal
 
 import msgspec
+from filelock import FileLock, Timeout
 from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import AsyncSession, ExportError
-from .._internal import FileLock, sync_folder, writing_to
+from .._internal import sync_folder, writing_to
 
 Status = Literal["done", "failed", "unknown", "changed"]
 
@@ -185,9 +186,12 @@ def locked(path: Path | None) -> Generator[None, None, None]:
     """Keep another run from a file of outcomes in a `with` block; raises ExportError if one has it open."""
     with ExitStack() as opened:
         if path is not None:
-            lock = FileLock(path)
+            lock = FileLock(f"{path}.lock", blocking=False)
             with writing_to(path):
-                if not lock.acquire():
-                    raise ExportError(f"another run writes to {path}")
-            opened.callback(lock.release)
+                try:
+                    opened.enter_context(lock)
+                except Timeout:
+                    raise ExportError(f"another run writes to {path}") from None
+            if os.name == "posix":  # while it is held: whoever has opened it meanwhile sees that it is gone
+                opened.callback(Path(lock.lock_file).unlink, missing_ok=True)
         yield
