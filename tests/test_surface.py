@@ -181,7 +181,6 @@ async def main(session: AsyncSession) -> None:
 WRAPPER = Path(__file__).with_name("typed_wrapper.py")
 
 
-@pytest.mark.unmeasured
 def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET)
     (tmp_path / "misspelt.py").write_text(MISSPELT)
@@ -220,32 +219,6 @@ def test_queries_and_plans_complete_to_what_users_use() -> None:
     for query, own in QUERIES:
         assert shown(query) == common | own
         assert shown(make_plan(query, (), None, NOW, "inclusive")) == {"query", "span", "missing", "split"}
-
-
-def _single_names(module: Path) -> set[str]:
-    """Return the names that the top level of a file defines, each by a statement of its own."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-        match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                names.add(name)
-            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                names.add(name)
-            case ast.ImportFrom(names=imported):
-                names |= {each.asname or each.name for each in imported}
-            case _:
-                pass
-    return names
-
-
-@pytest.mark.unmeasured
-def test_each_exported_name_has_a_definition_of_its_own() -> None:
-    # The tool that builds the reference does not see names of an assignment to several.
-    for init in Path(slashtag.__file__).parent.glob("*/__init__.py"):
-        for node in ast.parse(init.read_text("utf-8")).body:
-            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-                source = init.parent / f"{node.module.replace('.', '/')}.py"
-                assert {each.name for each in node.names} <= _single_names(source), source
 
 
 def test_a_name_that_there_is_not_is_an_error_and_all_others_are_listed() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -50,23 +49,6 @@ async def app(module: ModuleType, running: AsyncExitStack, box: Sandbox) -> Any:
     return module.app
 
 
-def test_the_guide_shows_the_example() -> None:
-    def bare(text: str) -> str:
-        return re.sub(r"\n+", "\n", text).strip()
-
-    example = bare((ROOT / "examples" / "fastapi_app.py").read_text("utf-8"))
-    for own in ("from account import account\n", "from importlib import import_module\n"):
-        example = example.replace(own, "")
-    page = (ROOT / "docs" / "web-service.md").read_text("utf-8")
-    blocks = [bare(block) for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)]
-    parts = [
-        part for block in blocks[:-1] for part in re.split(r"\n(?=@|def |async def |class |app )", block)
-    ]
-    assert len(parts) > 15
-    assert [part for part in parts if part not in example] == []
-
-
-@pytest.mark.unmeasured
 async def test_pages_show_what_the_account_has(app: Any, box: Sandbox) -> None:
     status, links = await get(app, "/links?limit=7")
     assert (status, len(links)) == (200, 7)
@@ -98,7 +80,6 @@ async def test_changes_are_made_and_told(app: Any, box: Sandbox) -> None:
     assert (status, numbers["attempts"]) == (200, app.state.session.metrics.attempts)
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("fault", "status"),
     [

@@ -14,7 +14,7 @@ from slashtag.sandbox import Sandbox
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "account.sqlite"
-    with Sandbox(store=path, urls=250, clicks=5_000, since="2023-01-01T00:00:00+00:00"):
+    with Sandbox(store=path, urls=120, clicks=3_000, since="2023-01-01T00:00:00+00:00"):
         return path
 
 

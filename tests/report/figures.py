@@ -7,9 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
-from slashtag import RangeStats
+from slashtag import RangeStats, ShortUrl
+from slashtag.counts import Compared, Spans
 from slashtag.report import Report, TopLink
 
+START = date(2024, 1, 1)
 VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -25,36 +27,48 @@ HOSTILE = [
 ]
 
 
-def stats(start: date, clicks: list[int], **maps: Any) -> RangeStats:
-    """Statistics of days from `start` on."""
-    days = {start + timedelta(days=n): count for n, count in enumerate(clicks)}
-    return RangeStats(total_clicks=sum(clicks), clicks=days, **maps)
+def compared(counts: dict[str, int], before: int | None = None) -> list[Compared]:
+    """Rows of labels with these clicks."""
+    return [Compared((label,), n, before, None) for label, n in counts.items()]
 
 
-def report(clicks: list[int], *, start: date = date(2024, 1, 1), top: Any = (), **changes: Any) -> Report:
-    """A report of these clicks by day, from `start` on; `top` are slashtags, each with all of the clicks."""
-    maps = {name: changes.pop(name, {}) for name in ("device", "browser", "platform", "country", "referrer")}
-    counted = stats(start, clicks, **maps)
-    end = start + timedelta(days=len(clicks) - 1)
+def report(clicks: list[int], *, top: Any = (), **tables: dict[str, int]) -> Report:
+    """A report of these clicks by day, and labels; `top` are slashtags, each with all of the clicks."""
+    first, last = START, START + timedelta(days=len(clicks) - 1)
+    days = [first + timedelta(days=n) for n in range(len(clicks))]
+    total = sum(clicks)
     links = tuple(
-        TopLink(
-            slashtag=name, short_url=f"https://s.example/{name}", clicks=sum(clicks), by_day=counted.clicks
-        )
-        for name in top
+        TopLink(slashtag=name, links=(link_of(name),), clicks=total, before=n) for n, name in enumerate(top)
     )
-    values: dict[str, Any] = {
-        "start": start,
-        "end": end,
-        "asked_at": datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
-        "requests": 7,
-        "selection": "all links of the account",
-        "links": 3,
-        "links_clicked": 2,
-        "stats": counted,
-        "before": 0,
-        "top": links,
-    }
-    return Report(**values | changes)
+    return Report(
+        title="",
+        account="https://s.example/api/v1/",
+        selection="all links of the account",
+        zone="UTC",
+        asked_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
+        spans=Spans(first, last, first - timedelta(days=366), last - timedelta(days=366)),
+        links=3,
+        stats=RangeStats(total_clicks=total, clicks=dict(zip(days, clicks, strict=True))),
+        before=RangeStats(),
+        unit="day",
+        steps=[Compared((str(day),), n, n // 2, str(day)) for day, n in zip(days, clicks, strict=True)],
+        tables={name: compared(counts, 3) for name, counts in tables.items()},
+        top=links,
+    )
+
+
+def link_of(slashtag: str) -> ShortUrl:
+    """A link whose members are all that slashtag."""
+    return ShortUrl(
+        id=1,
+        slashtag=slashtag,
+        short_url=f"https://s.example/{slashtag}",
+        destination=slashtag,
+        hits=0,
+        redirect_code=None,
+        created_at=None,
+        updated_at=None,
+    )
 
 
 @dataclass
@@ -130,50 +144,20 @@ class Seen:
     """The figures of a page, as its reader sees them."""
 
     def __init__(self, html: str) -> None:
-        self.html = html
         self.root = read(html)
 
     def figure(self, name: str) -> int:
         """A figure by its id; what is shown and what machines read are the same."""
-        element = self.root.one("data", id=name)
-        return same(element)
+        return same(self.root.one("data", id=name))
 
-    @property
-    def days(self) -> dict[date, int]:
-        rows = self.root.one("table", id="days").one("tbody").all("tr")
-        return {
-            date.fromisoformat(row.one("time").attributes["datetime"]): plain(row.one("td").text)
-            for row in rows
-        }
-
-    @property
-    def heat(self) -> list[list[int | None]]:
-        rows = self.root.one("table", id="weekdays").one("tbody").all("tr")
-        return [
-            [plain(cell.attributes.get("title", cell.text)) if cell.text else None for cell in row.all("td")]
-            for row in rows
-        ]
-
-    @property
-    def top(self) -> list[tuple[str, int]]:
-        rows = self.root.one("table", id="links-table").one("tbody").all("tr")
-        return [(row.all("bdi")[0].text, same(row.one("data"))) for row in rows]
-
-    def counts(self, dimension: str) -> dict[str, int]:
-        """All labels of a dimension: those shown and those on demand."""
-        found: dict[str, int] = {}
+    def counts(self, dimension: str) -> dict[str, list[int]]:
+        """The clicks of all labels of a dimension and those before: those shown and those on demand."""
+        found: dict[str, list[int]] = {}
         for table in self.root.all("table", data_dimension=dimension):
             for row in table.one("tbody").all("tr"):
-                if "data-label" in row.attributes:
-                    label = row.attributes["data-label"]
-                    assert label not in found
-                    found[label] = same(row.one("data"))
+                assert row.attributes["data-label"] not in found
+                found[row.attributes["data-label"]] = [same(each) for each in row.all("data")]
         return found
-
-    def shown(self, dimension: str) -> int:
-        """The sum of what is seen of a dimension before anything is opened."""
-        table = self.root.all("table", data_dimension=dimension)[0]
-        return sum(same(element) for element in table.all("data"))
 
 
 def same(element: Element) -> int:
@@ -181,10 +165,3 @@ def same(element: Element) -> int:
     value = int(element.attributes["value"])
     assert element.text == f"{value:,}"
     return value
-
-
-def plain(text: str) -> int:
-    """A number with thousands separators."""
-    number = int(text.replace(",", ""))
-    assert text == f"{number:,}"
-    return number

@@ -1,13 +1,12 @@
-"""Reports on clicks: figures and charts as one page that opens anywhere, as a picture or as a PDF.
+"""Reports on clicks: figures, bars and tables as one page that opens anywhere and prints well.
 
-report = await build(session, "2024-01-01", "2024-12-31")
+report = await build(session, DateRange("2024-01-01", "2024-12-31"))
 write(report, "report.html")
 """
 
-from ._branding import Branding as Branding
+from ._figures import Report as Report
+from ._figures import TopLink as TopLink
 from ._figures import build as build
-from ._report import FORMATS as FORMATS
-from ._report import Report as Report
-from ._report import TopLink as TopLink
-from ._report import check_path as check_path
-from ._report import write as write
+from ._page import check_path as check_path
+from ._page import to_html as to_html
+from ._page import write as write

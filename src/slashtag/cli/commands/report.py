@@ -5,7 +5,7 @@ from pathlib import Path
 from typer import Option
 
 from ..._internal import many
-from ...report import Branding, build, check_path, write
+from ...report import build, check_path, write
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, SelectionOptions
 
@@ -24,8 +24,8 @@ async def report(
 ) -> None:
     """Write a report on the clicks of a span: one page that opens anywhere and prints well.
 
-    Shows clicks by day, week or month, the links with the most clicks, tags, destinations, countries,
-    referrers, devices, browsers, platforms, and the change against the span before, or against --compare.
+    Shows clicks by day, week or month, the links with most clicks, tags, destinations, countries, referrers,
+    devices, browsers, platforms and weekdays, each beside the span before, or what --compare says.
     """
     span = period.resolve(selection.timezone, compare).whole
     check_path(output)
@@ -40,16 +40,13 @@ async def report(
                 timezone=selection.timezone,
                 compare=compare or "previous",
                 top=top,
-                branding=Branding(title=title),
+                title=title,
                 progress=start_bar("counting", "steps"),
             )
     write(found, output)
     run.note_statistics(found.stats)
-    if found.uncountable:
-        run.mark_incomplete()
-    run.say(f"{found.start} to {found.end} ({found.zone}): {many(found.total, 'click')}; {run.cost()}")
-    if found.unfinished:
-        run.say(f"Not over yet: {found.unfinished}")
-    for note in found.notes:
-        run.say(note)
+    first, last = found.spans.first, found.spans.last
+    run.say(f"{first} to {last} ({found.zone}): {many(found.stats.total, 'click')}; {run.cost()}")
+    if found.spans.is_cut:
+        run.say(f"Not over yet: clicks until {found.asked_at:%Y-%m-%d %H:%M}")
     run.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")
