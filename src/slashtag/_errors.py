@@ -1,4 +1,4 @@
-"""Error classes. All can be pickled; none contains credentials or a link's password. See docs/errors.md."""
+"""Error classes. All can be pickled; none contains credentials or a link's password. See docs/python.md."""
 
 import copyreg
 from collections.abc import Mapping

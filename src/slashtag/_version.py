@@ -1,7 +1,8 @@
 """The version of the package, which tells builds apart."""
 
+from importlib import import_module
+
 try:
-    # Written by the build.
-    from ._built import __version__ as __version__  # type: ignore[import-not-found,unused-ignore] # pyright: ignore
+    __version__: str = import_module("._built", __package__).__version__  # written by the build
 except ImportError:  # run from its sources, without an installation
     __version__ = "0.1.0"

@@ -8,7 +8,7 @@
         stats = collect(client, plan)
 
 Needs the extra `dask`, and slashtag in the same version on scheduler and workers. When it helps, and when
-not: docs/clusters.md.
+not: docs/python.md.
 """
 
 import asyncio
