@@ -36,7 +36,7 @@ def test_each_request_is_seen_once_and_no_credential(tmp_path: Path, work: str, 
 
 
 async def test_the_recipe_exports_the_metrics_of_each_session_as_gauges() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "monitoring.md").read_text("utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "python.md").read_text("utf-8")
     (recipe,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "get_meter" in each)
     names: dict[str, Any] = {"AsyncSession": slashtag.AsyncSession}
     exec(recipe.partition("\n\n\nobserve(")[0], names)

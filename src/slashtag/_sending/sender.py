@@ -333,7 +333,7 @@ class Sender:
     def _fields(
         self, call: Call[Any], error: SlashtagError | None = None, **fields: float | None
     ) -> dict[str, object]:
-        """Return the fields of a log record about a call; docs/monitoring.md has their meaning."""
+        """Return the fields of a log record about a call; docs/python.md has their meaning."""
         told: dict[str, object] = {"method": call.method, "path": call.path, **fields}
         if self.metrics.name:
             told["session"] = self.metrics.name
