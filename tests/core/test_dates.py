@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pendulum
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import DateRange, Day, InvalidRequestError
-from slashtag._core.dates import days_apart, parse_span, spans_to_compare
+from slashtag._core.dates import parse_span, spans_to_compare
 from tests.core import clicklog
 
 TODAY = date(2024, 3, 31)  # a Sunday
@@ -46,26 +45,7 @@ DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
         ("2024-06-01", "2024-06-01", "2024-06-01"),
         ("2024-06-01..2024-06-30", "2024-06-01", "2024-06-30"),
         ("2023-11..2024", "2023-11-01", "2024-12-31"),
-        (" last-month..today ", "2024-02-01", "2024-03-31"),
-        ("Last  month..TODAY", "2024-02-01", "2024-03-31"),
-        ("previous quarter", "2023-10-01", "2023-12-31"),
-        ("this year so far", "2024-01-01", "2024-12-31"),
-        ("Month to date", "2024-03-01", "2024-03-31"),
-        ("qtd", "2024-01-01", "2024-03-31"),
-        ("last 30 days", "2024-03-02", "2024-03-31"),
-        ("past 2 weeks", "2024-03-18", "2024-03-31"),
-        ("6 months", "2023-10-01", "2024-03-31"),
-        ("march", "2024-03-01", "2024-03-31"),
-        ("April", "2023-04-01", "2023-04-30"),
-        ("oct 2022", "2022-10-01", "2022-10-31"),
-        ("Sept. 2022", "2022-09-01", "2022-09-30"),
-        ("q2", "2023-04-01", "2023-06-30"),
-        ("Q1 2023", "2023-01-01", "2023-03-31"),
-        ("November to January", "2023-11-01", "2024-01-31"),
-        ("october november 2022", "2022-10-01", "2022-11-30"),
-        ("year to date..today", "2024-01-01", "2024-03-31"),
-        ("2024-01-01 2024-02-01", "2024-01-01", "2024-02-01"),
-        ("last week today", "2024-03-18", "2024-03-31"),
+        ("last-month..today", "2024-02-01", "2024-03-31"),
     ],
 )
 def test_a_span_has_these_days(text: str, first: str, last: str) -> None:
@@ -99,14 +79,11 @@ def test_a_span_has_these_days(text: str, first: str, last: str) -> None:
         "٣٠d",
         "a..b",
         "1..2..3",
-        "2023 october",
-        "last year so far",
-        "2024 so far",
-        "octobre",
-        "oct 24",
-        "last",
-        "q5",
-        "last week newsletter",
+        "october",
+        "last week",
+        "this-year-so-far",
+        "2024-01-01 2024-02-01",
+        "Today",
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
@@ -158,19 +135,6 @@ def test_the_period_before_ends_where_the_present_one_begins(today: date, unit: 
     this, before = parse_span(f"this-{unit}", today), parse_span(f"last-{unit}", today)
     assert this[0] <= today <= this[1]
     assert before[1] + timedelta(1) == this[0]
-
-
-@given(DAYS, st.sampled_from(["week", "month", "quarter", "year"]), st.sampled_from(["the ", "a ", ""]))
-def test_the_unit_before_is_the_previous_one_of_a_whole_unit(today: date, unit: str, article: str) -> None:
-    now = datetime(2030, 1, 1, tzinfo=UTC)
-    for text in (f"{article}{unit} before", f"{article.strip()}-{unit}-earlier".strip("-")):
-        span = parse_span(f"this-{unit}", today)
-        assert spans_to_compare(*span, now, text) == spans_to_compare(
-            *span, now, "last-year" if unit == "year" else "previous"
-        )
-        if unit != "year":
-            with pytest.raises(InvalidRequestError, match="previous"):
-                spans_to_compare(span[0], span[1] + timedelta(1), now, text)
 
 
 @given(DAYS)
@@ -241,17 +205,6 @@ def test_as_much_time_is_compared_as_is_counted(start: date, length: int, elapse
     )
 
 
-@given(
-    st.datetimes(datetime(2001, 1, 1), datetime(2030, 1, 1)), st.integers(0, 10**7), st.integers(-5, 10**7)
-)
-def test_seconds_are_compared_with_as_many_seconds(start: datetime, length: int, elapsed: int) -> None:
-    begins = start.replace(microsecond=0, tzinfo=UTC)
-    end, now = begins + timedelta(seconds=length), begins + timedelta(seconds=elapsed)
-    (_, counted), (first, last) = spans_to_compare(begins, end, now)
-    assert counted == (min(end, now) if now >= begins else end)
-    assert (last - first, begins - first) == (counted - begins, timedelta(seconds=length + 1))
-
-
 @pytest.mark.parametrize(
     ("start", "end", "now", "compare", "counted", "first", "last"),
     [
@@ -303,58 +256,26 @@ def test_a_span_is_compared_with_a_year_earlier_or_with_what_is_given(
     assert [bound.isoformat()[:19] for bound in (until, *before)] == [counted, first, last]
 
 
-def test_seconds_are_compared_with_the_same_local_time_a_year_earlier() -> None:
-    berlin = ZoneInfo("Europe/Berlin")
-    # Ten days after the clocks changed in 2024, three days before they did in 2023.
-    query = DateRange("2024-04-03T08:00", "2024-04-03T09:59:59")
-    _, before = query.with_previous(berlin, datetime(2024, 6, 1, tzinfo=UTC), "last-year")
-    assert [bound.isoformat() for bound in before.bounds] == [
-        "2023-04-05T08:00:00+02:00",
-        "2023-04-05T09:59:59+02:00",
-    ]
-    query = DateRange("2024-03-30T08:00", "2024-03-30T09:59:59")
-    assert query.with_previous(berlin, NOW, "last-year")[1].bounds[0].isoformat().endswith("08:00:00+02:00")
+@pytest.mark.parametrize(
+    "span", [("2024-03-30T08:00Z", "2024-03-30T09:00Z"), ("2024-03-29", "2024-03-30T09:00Z")]
+)
+@pytest.mark.parametrize("compare", ["previous", "last-year", "2023"])
+def test_parts_of_days_are_not_compared(span: tuple[str, str], compare: str) -> None:
+    with pytest.raises(InvalidRequestError, match="whole days"):
+        DateRange(*span).with_previous(UTC, NOW, compare)
 
 
-@pytest.mark.parametrize("compare", ["2025", "tomorrow", "last-fortnight", "", "2024-01", "january"])
+@pytest.mark.parametrize(
+    "compare", ["2025", "tomorrow", "last-fortnight", "", "2024-01", "2023-01-01T00:00Z..2023-01-02T00:00Z"]
+)
 def test_a_span_that_has_no_clicks_is_not_compared_with(compare: str) -> None:
     with pytest.raises(InvalidRequestError):
         DateRange("2024-01-01", "2024-01-31").with_previous(UTC, NOW, compare)
 
 
-@given(DAYS, DAYS, st.integers(27, 400), st.integers(27, 400))
-def test_days_of_long_spans_are_compared_with_the_same_weekday(
-    start: date, first: date, length: int, length_before: int
-) -> None:
-    ends = start + timedelta(length), first + timedelta(length_before)
-    apart = days_apart(start, ends[0], first, ends[1])
-    assert apart % 7 == 0
-    assert abs(apart - (start - first).days) <= 3
-    assert days_apart(start, start + timedelta(26), first, ends[1]) == (start - first).days
-
-
 def test_a_span_at_the_beginning_of_the_calendar_has_none_before() -> None:
     with pytest.raises(InvalidRequestError, match="calendar"):
         spans("0001-01-01", "0001-01-31", NOW)
-
-
-class Precise(datetime):
-    """Behaves as a date-time of pandas: shows parts of a second that a replacement does not remove."""
-
-    def isoformat(self, *_: object, **__: object) -> str:
-        return f"{super().isoformat()}.000000001"
-
-    def replace(self, *_: object, **__: object) -> Precise:  # type: ignore[override]
-        return self
-
-
-class Zoned(datetime):
-    """Behaves as a date-time of pendulum: what it gives loses its offset."""
-
-    def __sub__(self, other: object) -> Any:  # type: ignore[override]
-        return datetime(2024, 1, 1)
-
-    __add__ = __sub__
 
 
 class NotATime(datetime):
@@ -372,20 +293,11 @@ class OtherDate(date):
     """A date as other libraries have it."""
 
 
-@pytest.mark.parametrize("kind", [Precise, Zoned])
-@pytest.mark.parametrize("zone", [None, UTC, ZoneInfo("Europe/Berlin")])
-def test_subclasses_are_taken_as_plain_date_times(kind: type[datetime], zone: tzinfo | None) -> None:
-    parts = 2024, 6, 1, 3, 4, 5, 999_999
-    found = DateRange(kind(*parts, tzinfo=zone), kind(*parts, tzinfo=zone))
-    assert found == DateRange(datetime(*parts, tzinfo=zone), datetime(*parts, tzinfo=zone))
-    assert [type(bound) for bound in found.bounds] == [datetime, datetime]
-    assert [bound.isoformat()[19:26] in ("", "+00:00", "+02:00") for bound in found.bounds] == [True, True]
-
-
 def test_date_times_of_pendulum_count_as_plain_ones() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     found = DateRange(pendulum.datetime(2024, 3, 1, tz="Europe/Berlin"), pendulum.datetime(2024, 10, 30))
     assert found == DateRange(datetime(2024, 3, 1, tzinfo=berlin), datetime(2024, 10, 30, tzinfo=UTC))
+    assert [type(bound) for bound in found.bounds] == [datetime, datetime]
     for zone in (berlin, pendulum.timezone("Europe/Berlin")):
         assert len(found._time_slices(zone, NOW, "inclusive")) > 7
 

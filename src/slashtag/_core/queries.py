@@ -160,7 +160,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> DateRange:
-        """Return the query for text such as `last-month`, `last week`, `30d`, `2024-q3`, `june 2024`, `A..B`.
+        """Return the query for text such as `last-month`, `30d`, `2024-q3`, `2024-06`, `A..B`.
 
         What is relative to today is so in the `timezone` of the call, at the time of the call.
         """
@@ -196,11 +196,10 @@ class DateRange(Query[RangeStats], frozen=True):
         """Return what can be counted of the range now, and the range to compare it with.
 
         That is by default the previous one: for whole months as many whole months, for other days as many
-        days, for seconds as many seconds. `compare="last-year"` gives the same months a year earlier, of
-        other ranges the same weekdays 52 weeks earlier (more weeks if the range is longer). Any other text is
-        a range as `parse` reads it. A range that is not over is counted up to now, and compared up to the
-        same day and time of the other one. Raises InvalidRequestError for such a text, for the range itself,
-        and outside the calendar.
+        days. `compare="last-year"` gives the same months a year earlier, of other days the same weekdays 52
+        weeks earlier (more weeks if there are more days). Any other text is a range as `parse` reads it. A
+        range that is not over is counted up to now, and compared up to the same day and time of the other
+        one. Raises InvalidRequestError for parts of days, the range itself, and outside the calendar.
         """
         counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone), compare)
         return DateRange(*counted), DateRange(*before)
