@@ -2,7 +2,7 @@
 
 python -m benchmarks [--size FACTOR] [--rounds N] [--only NAME] [--results DIRECTORY] [--json]
 
-Also writes results.json, results.md and results.png into benchmarks/results.
+Also writes results.json and results.md into benchmarks/results.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from ._chart import draw
-from ._measure import Row, markdown, parser, scaled, table
+from ._measure import Row, markdown, parser, table
 
 HERE = Path(__file__).parent
-SCRIPTS = ("request", "decode", "listing", "spans", "each", "memory", "startup", "cluster", "loads")
+SCRIPTS = ("request", "listing", "each", "memory", "startup", "loads")
 
 
 def run(script: str, options: list[str]) -> Any:
@@ -31,28 +30,17 @@ def run(script: str, options: list[str]) -> Any:
     return json.loads(told.stdout)
 
 
-def journal(size: float) -> Iterator[Row]:
-    """Give the rows of the journal's own benchmark."""
-    told = run("journal", ["--size", str(scaled(2000, size, 50)), "--pairs", str(scaled(7, min(1.0, size)))])
-    goal = f"<= {told['goal']}"
-    yield Row("journal on / off, time", told["wall"], goal=goal)
-    yield Row("journal on / off, CPU", told["cpu"], goal=goal)
-
-
 def measure(size: float, rounds: int, only: str) -> Iterator[Row]:
     """Run one script after the other; one that fails is a row without a figure."""
-    for script in (*SCRIPTS, "journal"):
+    for script in SCRIPTS:
         if only not in script:
             continue
         began = perf_counter()
         try:
-            if script == "journal":
-                yield from journal(size)
-            else:
-                options = ["--size", str(size), *(["--rounds", str(rounds)] if rounds else [])]
-                for told in run(script, options):
-                    told.pop("met")
-                    yield Row(**told)
+            options = ["--size", str(size), *(["--rounds", str(rounds)] if rounds else [])]
+            for told in run(script, options):
+                told.pop("met")
+                yield Row(**told)
         except (OSError, subprocess.CalledProcessError, ValueError) as error:
             yield Row(f"{script}.py", None, goal="<= 0", note=f"does not run: {error}")
         print(f"{script}: {perf_counter() - began:.0f} s", file=sys.stderr)
@@ -81,14 +69,6 @@ def main() -> int:
         print(table(rows))
         goals = sum(row.met is not None for row in rows)
         print(f"\n{goals - len(missed)} of {goals} goals met")
-    try:
-        draw(rows, results / "results.png")
-    except ImportError as error:
-        print(f"no chart: {error}", file=sys.stderr)
-    else:
-        print(
-            f"wrote {os.path.relpath(results / 'results.png')}, results.json and results.md", file=sys.stderr
-        )
     return 1 if missed and options.size == 1 else 0
 
 

@@ -14,8 +14,6 @@ from benchmarks.pacing import __main__ as pacing
 
 from slashtag._core.throttle import throttle
 
-pytestmark = pytest.mark.unmeasured
-
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MEMBERS = {"what", "figure", "unit", "goal", "note", "met"}
 
@@ -33,7 +31,7 @@ def run(*arguments: str) -> str:
 
 
 # Not those that start many processes: `make bench` runs them.
-SCRIPTS = ["request", "listing", "spans", "each"]
+SCRIPTS = ["request", "listing", "each"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -51,14 +49,14 @@ def check(rows: list[dict[str, Any]]) -> None:
 
 
 def test_all_is_one_table(tmp_path: Path) -> None:
-    printed = run("-m", "benchmarks", "--only", "decode", "--rounds", "1", "--results", str(tmp_path))
+    printed = run("-m", "benchmarks", "--only", "listing", "--rounds", "1", "--results", str(tmp_path))
     rows = json.loads((tmp_path / "results.json").read_text())["rows"]
     check(rows)
     page = (tmp_path / "results.md").read_text().splitlines()
     assert len(page) == 2 + sum(row["goal"] is not None for row in rows) > 2
     header, *lines = printed.splitlines()
     assert header.split() == ["what", "figure", "goal", "met"]
-    assert "orjson" in lines[0]
+    assert lines
 
 
 @pytest.fixture
