@@ -1,12 +1,15 @@
 """Links, tags and clicks as rows: which are requested, how, and how it went."""
 
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, field
+import msgspec
 
 from .. import (
     AsyncSession,
@@ -23,11 +26,8 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._by_tag import ByTag, links_of_tags
 from .._internal import in_thread
-from .._shared_slashtags import Links, names_of_tags
-from ..tables import BATCH, Column, Row, Table, Writer
-from ._columns import LinkColumns, with_columns
+from ..tables import BATCH, AtomicFile, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
 
@@ -49,22 +49,17 @@ TAGS = Table((Column("id", "int"), Column("name"), Column("description"), Column
 #: Returns the row of a link, or of a tag.
 url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
 tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)
+#: Columns that say of which links a row is.
+_LINK = Column("slashtag"), Column("id", "int"), Column("destination"), Column("tag")
+_WINDOW = Column("window_start", "date"), Column("window_end", "date")
+_DIMENSIONS = *_WINDOW, Column("dimension"), Column("label")
 
 
-def clicks_table(by: str, columns: Sequence[str] = (), title: str = "") -> Table:
-    """Return the table of clicks by day; `by` names the first column, "slashtag" or "tag".
-
-    `columns` are some of LINK_COLUMNS, which come after it.
-    """
-    table = Table((Column(by), Column("date", "date"), Column("clicks", "int")), title)
-    return with_columns(table, columns)
-
-
-def dimensions_table(by: str, columns: Sequence[str] = (), title: str = "") -> Table:
-    """Return the table of clicks by dimension and label; otherwise as `clicks_table`."""
-    window = Column("window_start", "date"), Column("window_end", "date")
-    table = Table((Column(by), *window, Column("dimension"), Column("label"), Column("clicks", "int")), title)
-    return with_columns(table, columns)
+def clicks_table(by: By = "slashtag", *, dimensions: bool = False, title: str = "") -> Table:
+    """Return the table of clicks of links or of tags, by day, or by dimension and label."""
+    of = _LINK if by == "slashtag" else (Column("tag"),)
+    what = _DIMENSIONS if dimensions else (Column("date", "date"),)
+    return Table((*of, *what, Column("clicks", "int")), title)
 
 
 def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
@@ -72,51 +67,32 @@ def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
     return (*url_row(url), names.get(url.tag_id) if url.tag_id is not None else None)
 
 
-def clicks_rows(stats: RangeStats, of: str) -> Iterator[Row]:
-    """Yield a row for every day of the range, zeros too; `of` is the slashtag or tag."""
-    for day, clicks in stats.clicks.items():
-        yield of, day, clicks
-
-
-def dimension_rows(stats: RangeStats, start: date, end: date, of: str) -> Iterator[Row]:
-    """Yield a row for every label of every dimension but the days."""
-    for dimension, label, clicks in stats.rows():
-        if dimension != "day":
-            yield of, start, end, dimension, label, clicks
-
-
-class Summary(Struct, frozen=True, kw_only=True):
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an export.
 
     `rows` were written; `reconciles` is False where days, or labels of a dimension, were left out or do not
-    add up to the totals, and where a tag was left out whose name could not be read; `shared` slashtags of the
-    listed links belong to links on other domains too, selected or not. Those of `bounded`, which links
-    without the tags have too, are ambiguous: their rows have only the clicks that the selected links have at
-    least. `missing` are slashtags or tags that failed. `session.metrics` has the requests.
+    add up to the totals; `shared` are slashtags of several links, whose clicks the service counts together,
+    in one row; `missing` are slashtags or tags that failed. `session.metrics` has the requests.
     """
 
     rows: int
     reconciles: bool = True
-    shared: int = 0
-    bounded: int = 0
+    shared: list[str] = []
     missing: list[str] = []
 
-
-async def _write(writer: Writer, rows: list[Row]) -> int:
-    """Write rows in a thread, and return their number."""
-    if rows:
-        await in_thread(partial(writer.write, rows))
-    return len(rows)
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing or in doubt."""
+        return self.reconciles and not self.missing
 
 
 async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every link of the account as a row of NAMED_URLS.
 
-    `progress` is called with (links so far, None). The writer is left open. Without names, and with a
-    warning, if tags cannot be listed. Raises what a listing raises, and ExportError (List short URLs; List
-    tags).
+    `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises, and
+    ExportError (List short URLs; List tags).
     """
-    names = await session._optional("names of tags", names_of_tags) or {}
+    names = await session.tags.names()
     return await _write_pages(
         writer, session.urls.list(progress=progress), partial(named_url_row, names=names)
     )
@@ -131,7 +107,8 @@ async def _write_pages(writer: Writer, listing: Listing[Any], row_of: Callable[[
     written = 0
     async with listing.pages() as pages:
         async for page in pages:
-            written += await _write(writer, list(map(row_of, page.items)))
+            await in_thread(partial(writer.write, list(map(row_of, page.items))))
+            written += len(page.items)
     return Summary(rows=written)
 
 
@@ -144,157 +121,159 @@ async def export_clicks(
     tags: Iterable[str] | None = None,
     by: By = "slashtag",
     dimensions: bool = False,
-    columns: Sequence[str] = (),
     timezone: str | tzinfo | None = None,
     progress: Progress | None = None,
     on_error: OnError | None = None,
 ) -> Summary:
     """Write the clicks of a range of days, a row for every slashtag and day, zeros too.
 
-    A range that is not over ends with the present day, as it is so far.
+    A range that is not over ends with the present day, as it is so far. `by="tag"` has one series a tag
+    instead; `dimensions` has a row for every label of every dimension instead of the days, with the days
+    asked for as its window. The table is `clicks_table(by, dimensions=dimensions)`.
 
-    A slashtag that links without the `tags` have too gets the clicks that the totals of the tags leave for
-    it, by day or label; where that is no single number, what it has at least. Its rows come last.
-
-    Rows come in the order of `keys` or of tags. Listed links come by `hits`, the most first, which takes
-    fewer requests than the order of the listing (see `collect_each`); if an earlier run had them in another
-    order, in that.
-
-    `by="tag"` has one series a tag instead; `dimensions` has a row for every label of every dimension instead
-    of the days, with the days asked for as its window. `columns`, of LINK_COLUMNS, say of which link a row
-    is: then links that are given by slashtag are looked up. The table is `clicks_table(by, columns)` or
-    `dimensions_table(by, columns)`. Selected are `keys` (also asynchronous), or `tags`: the links that bear
-    one of them, or with `by="tag"` the tags themselves; neither means all links, or all tags, of the account,
-    after which "no tag" has the links without one, so that the rows add up to the clicks of the account.
+    Selected are `keys` (also asynchronous), or `tags`: the links that bear one of them, or with `by="tag"`
+    the tags themselves; neither means all links, or all tags, of the account, after which "no tag" has the
+    links without one, so that the rows add up to the clicks of the account. All links and tags are listed
+    first: rows say of which link they are. Where several share a slashtag, they have what differs with
+    commas, and no id. Rows come in the order of `keys` or of tags, listed links by `hits`, the most first.
 
     `progress` is called with (series done, series or None). With `on_error` what failed is passed on as a
     Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
     a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
     """
-    zone = parse_zone(timezone)
-    query, (start, end) = _until_today(query, zone, is_given=timezone is not None)
+    zone, query = parse_zone(timezone), _until_today(query, timezone)
+    if (keys is not None) + (tags is not None) > 1 or isinstance(keys, str) or isinstance(tags, str):
+        raise TypeError("pass keys=[...] or tags=[...], not both")
     if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
         raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
-    if columns and by == "tag":
-        raise InvalidRequestError(f"{', '.join(columns)}: of links, and each row is about the links of a tag")
-    clicks_table(by, columns)  # refuses other columns
-    selected = await _select(session, keys, tags, by, columns)
-    cells = await LinkColumns.read(session, columns, selected.of_slashtag)
-    rows = _SeriesWriter(writer, start, end, dimensions, cells)
-    answered, total, failures = False, RangeStats(), list[Failure]()
+    tags = None if tags is None else list(tags)
+    failures: list[Failure] = []
 
     def fail(failure: Failure) -> object:
         failures.append(failure)
         return None if on_error is None else on_error(failure)
 
     options: dict[str, Any] = {"timezone": zone, "on_error": None if on_error is None else fail}
-    links, by_tag = selected.links, selected.by_tag
-    each = session.stats.collect_each(
-        query, keys=selected.keys, tags=selected.tags, ordered=selected.order, progress=progress, **options
-    )
-    async with each:
-        async for name, stats in each:
-            answered = True
-            await rows.add(name, stats)
-            if by_tag is not None:
-                total += stats
-    shares = await links.shares(session, query, **options) if links.foreign else {}
-    for name, share in shares.items():
-        answered = True
-        await rows.add(name, share.least)
-    bounded = sum(not share.total.are_equal for share in shares.values())
-    if by_tag is not None and by_tag.no_tag is not None:
-        stats = await by_tag.without_tag(session, query, None if failures else total, **options)
-        answered |= stats.total > 0
-        await rows.add(by_tag.no_tag, stats)
-        rows.reconciles &= not by_tag.unnamed and all(link.tag_id for link in by_tag.links.uncountable)
-    if failures and not answered:
+    series = _Series(writer, query.span(zone), dimensions)
+    if by == "tag" and tags is None:
+        found = await session.stats.by_tag(query, progress=progress, **options)
+        for name, stats in found.items():
+            label = name or ("no tag" if "no tag" not in found else "(no tag)")
+            await series.add((label,), stats, is_asked=name is not None)
+    else:
+        links = await session.urls.list().to_list()
+        # Tags last: a link may have got one that was created meanwhile.
+        names = await session.tags.names(tags or ())
+        of_key: dict[str, list[ShortUrl]] = {}
+        for link in links:
+            of_key.setdefault(link.slashtag or "", []).append(link)
+        selected: dict[str, Any] = {"tags": tags}
+        if by == "slashtag":
+            selected = {"keys": await _select(keys, tags, links, of_key, names)}
+        each = session.stats.collect_each(query, ordered=True, progress=progress, **selected, **options)
+        async with each:
+            async for name, stats in each:
+                same = of_key.get(name, [])
+                await series.add(_link_cells(name, same, names) if by == "slashtag" else (name,), stats)
+    if failures and not series.answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
-    await rows.flush()
+    await series.flush()
     missing = sorted({name for failure in failures for name in failure.keys or (failure.tag or "",)})
-    shared = len(links.repeated | links.foreign)
     return Summary(
-        rows=rows.written, reconciles=rows.reconciles, shared=shared, bounded=bounded, missing=missing
+        rows=series.written, reconciles=series.reconciles, shared=sorted(series.shared), missing=missing
     )
-
-
-class _Selection(Struct, frozen=True, kw_only=True):
-    """What `collect_each` is to request: `keys` or `tags`, in which order.
-
-    `links` are those that were listed for this, none for given selectors; `of_slashtag` are those that the
-    columns describe; `by_tag` is set where all tags are selected.
-    """
-
-    keys: Keys | None = None
-    tags: Iterable[str] | None = None
-    order: Literal[True, "hits"] = True
-    links: Links = field(default_factory=Links)
-    of_slashtag: dict[str, list[ShortUrl]] = {}
-    by_tag: ByTag | None = None
 
 
 async def _select(
-    session: AsyncSession, keys: Keys | None, tags: Iterable[str] | None, by: By, columns: Sequence[str]
-) -> _Selection:
-    """List the links or tags that are not given, and those that columns need."""
-    if by == "tag":
-        # Which links a tag has says whether an earlier answer of a job still holds.
-        if tags is None:
-            by_tag = await ByTag.read(session)
-            return _Selection(tags=by_tag.links_of, by_tag=by_tag)
-        return _Selection(tags=await links_of_tags(session, tags))
+    keys: Keys | None,
+    tags: list[str] | None,
+    links: list[ShortUrl],
+    of_key: Mapping[str, list[ShortUrl]],
+    names: Mapping[int, str],
+) -> list[str | ShortUrl]:
+    """Return what is to be requested in its order, with all links of each slashtag."""
     if keys is None:
-        links = await Links.read(session, tags=tags)
-        # Uncountable ones too: collect_each reports them.
-        keys = [*links.keys_of(links.own), *links.uncountable]
-        return _Selection(keys=keys, order="hits", links=links, of_slashtag=links.by_slashtag)
-    # Tags beside keys are refused by collect_each.
-    if not columns:
-        return _Selection(keys=keys, tags=tags)
-    keys = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
-    return _Selection(keys=keys, tags=tags, of_slashtag=(await Links.sharing(session, keys)).by_slashtag)
+        # With clicks beside each other they take fewer requests.
+        by_hits = sorted(links, key=lambda link: -(link.hits or 0))
+        chosen: list[str | ShortUrl] = [
+            link for link in by_hits if tags is None or (link.tag_id and names.get(link.tag_id) in tags)
+        ]
+    else:
+        chosen = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
+    of: dict[str, list[str | ShortUrl]] = {}
+    for key in chosen:
+        name = key if isinstance(key, str) else key.slashtag or ""
+        of[name] = [*of_key.get(name, [key])]
+    return [key for same in of.values() for key in same]
 
 
-class _SeriesWriter(Struct):
-    """Writes the rows of series in batches; `reconciles` as of Summary."""
+def _link_cells(slashtag: str, links: list[ShortUrl], names: Mapping[int, str]) -> Row:
+    """Return the cells that say of which links a row is."""
+    destinations = dict.fromkeys(link.destination for link in links if link.destination)
+    tags = dict.fromkeys(filter(None, (names.get(link.tag_id or 0) for link in links)))
+    id = links[0].id if len(links) == 1 else None
+    return slashtag, id, ", ".join(destinations) or None, ", ".join(tags) or None
 
-    writer: Writer
-    start: date
-    end: date
-    dimensions: bool
-    columns: LinkColumns
-    written: int = 0
-    reconciles: bool = True
-    waiting: list[Row] = []
 
-    async def add(self, name: str, stats: RangeStats) -> None:
-        self.reconciles &= stats.complete and not (self.dimensions and stats.incomplete_dimensions)
-        if self.dimensions:
-            rows = dimension_rows(stats, self.start, self.end, name)
+class _Series:
+    """Writes the rows of series in batches, and notes how they are."""
+
+    def __init__(self, writer: Writer, window: tuple[date, date], dimensions: bool) -> None:
+        self._writer, self._window, self._dimensions = writer, window, dimensions
+        self._waiting: list[Row] = []
+        self.written = 0
+        self.reconciles, self.answered = True, False
+        self.shared = set[str]()
+
+    async def add(self, of: Row, stats: RangeStats, *, is_asked: bool = True) -> None:
+        """Add the rows of one series, unless requests for it failed."""
+        self.reconciles &= stats.complete and not (self._dimensions and stats.incomplete_dimensions)
+        if stats.missing:
+            return
+        self.answered |= is_asked or stats.total > 0
+        self.shared.update(stats.shared)
+        if self._dimensions:
+            counts = (row for row in stats.rows() if row[0] != "day")
+            self._waiting += ((*of, *self._window, *row) for row in counts)
         else:
-            rows = clicks_rows(stats, name)
-        cells = self.columns.cells(name)
-        self.waiting += ((of, *cells, *counts) for of, *counts in rows) if cells else rows
-        if len(self.waiting) >= BATCH:
+            self._waiting += ((*of, *counted) for counted in stats.clicks.items())
+        if len(self._waiting) >= BATCH:
             await self.flush()
 
     async def flush(self) -> None:
-        rows, self.waiting = self.waiting, []
-        self.written += await _write(self.writer, rows)
+        rows, self._waiting = self._waiting, []
+        if rows:
+            await in_thread(partial(self._writer.write, rows))
+        self.written += len(rows)
 
 
-def _until_today(
-    query: DateRange | Day, zone: tzinfo, *, is_given: bool
-) -> tuple[DateRange | Day, tuple[date, date]]:
-    """Return a range without the days after today, and its first and last day; raises InvalidRequestError."""
-    now = datetime.now(UTC)
-    if isinstance(query, DateRange):
-        # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
-        query = query.resolve(zone if is_given else None, now)
+def _until_today(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange:
+    """Return a range without the days after today; raises InvalidRequestError if there are no others."""
+    now, zone = datetime.now(UTC), parse_zone(timezone)
+    if isinstance(query, Day):
+        query = DateRange(query.date, query.date)
+    # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
+    query = query.resolve(None if timezone is None else zone, now)
     (start, end), today = query.span(zone), now.astimezone(zone).date()
     if start > today:
         raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
-    if isinstance(query, DateRange) and end > today:
-        query, end = DateRange(query.bounds[0], today), today
-    return query, (start, end)
+    return DateRange(query.bounds[0], today) if end > today else query
+
+
+async def begins_anew(session: AsyncSession, path: str | os.PathLike[str]) -> bool:
+    """Note in a file how the links of the account are named and tagged.
+
+    Returns whether it noted one before that has another slashtag or tag now, or is gone: what was counted
+    then is not as of this moment. See docs/service.md, List short URLs; List tags.
+    """
+    links, names = await session.urls.list().to_list(), await session.tags.names()
+    now = {str(link.id): [link.slashtag, names.get(link.tag_id or 0)] for link in links}
+    noted: dict[str, list[str | None]] = {}
+    with suppress(OSError, msgspec.MsgspecError):
+        noted = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, list[str | None]])
+    has_changed = any(now.get(id) != was for id, was in noted.items())
+    if now != noted:
+        with AtomicFile(path, mode=0o600) as file:
+            file.write(msgspec.json.encode(now))
+    return has_changed

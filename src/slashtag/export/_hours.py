@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -14,11 +14,9 @@ from .. import (
     Plan,
     Progress,
     RangeStats,
-    ShortUrl,
     parse_zone,
 )
 from .._internal import Selector, WorkerPool, by_selector, windows
-from .._shared_slashtags import Links
 
 #: The longest span of hours, in days, and the most requests that are prepared at once.
 MOST_DAYS, WORKERS = 32, 64
@@ -52,13 +50,11 @@ async def hourly_clicks(
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
     hours = list(_hours(query, zone))
     clicks = dict.fromkeys((start for start, _ in hours), 0)
-    listed: list[str | ShortUrl] | None = None
-    links = Links()
-    if keys is not None or tags is None:
-        links = await Links.read(session, keys, tags)
-        # The fewer batches have clicks on a day, the fewer requests its hours take.
-        listed = sorted([*links.keys, *links.uncountable], key=lambda key: -(getattr(key, "hits", None) or 0))
-    whole = session.stats.plan(query, keys=listed, tags=tags, timezone=zone)
+    if keys is None and tags is None:
+        keys = session.urls.list()
+    if isinstance(keys, AsyncIterable):
+        keys = [key async for key in keys]
+    whole = session.stats.plan(query, keys=keys, tags=tags, timezone=zone)
     days = RangeStats()
     jobs: list[tuple[Selector, datetime, datetime]] = []
     done, total = 0, len(whole)
@@ -83,7 +79,7 @@ async def hourly_clicks(
 
     async def count_hour(job: tuple[Selector, datetime, datetime]) -> None:
         selector, first, last = job
-        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": links.keys_of(selector.keys)}
+        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
         stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
         clicks[first] += stats.total
         step()

@@ -15,14 +15,14 @@ from typer import Argument, Option
 
 from ... import AsyncSession, InvalidRequestError, Progress
 from ..._internal import many, object_url, remove_journal
-from ...counts import percent
+from ...counts import change
 from ...export import (
     NAMED_URLS,
     TAGS,
     By,
     Summary,
+    begins_anew,
     clicks_table,
-    dimensions_table,
     export_clicks,
     export_tags,
     export_urls,
@@ -30,7 +30,7 @@ from ...export import (
 from ...tables import Column, RowDifference, Table, Writer, compare_files
 from ..output import OutputOptions
 from ..run import Run, command
-from ..selection import PeriodArguments, SelectionOptions
+from ..selection import PeriodArguments, SelectionOptions, note_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
@@ -92,8 +92,8 @@ async def clicks(
     if by == "tag":
         selection.require_tags()
 
-    span = resolved.text.removesuffix(", so far").replace(" to ", "..")
-    table = (dimensions_table if dimensions else clicks_table)(by, (), f"clicks {span}")
+    of: By = "tag" if by == "tag" else "slashtag"
+    table = clicks_table(of, dimensions=dimensions, title=f"clicks {resolved.days}")
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         selected = await selection.resolve(run, session, progress)
@@ -103,15 +103,15 @@ async def clicks(
             writer,
             keys=selected.keys,
             tags=selected.tags,
-            by="tag" if by == "tag" else "slashtag",
+            by=of,
             dimensions=dimensions,
             timezone=selection.timezone,
             progress=progress,
             on_error=run.note_failure,
         )
 
-    unit, zone = "links" if by == "slashtag" else "tags", selection.timezone or "+00:00"
-    await _export(output, run, table, unit, work, span, zone)
+    zone = selection.timezone or "+00:00"
+    await _export(output, run, table, f"{of}s", work, resolved.days, zone)
     if not is_relative:
         run.say(f"days are those of {resolved.zone}")
 
@@ -125,41 +125,41 @@ async def _export(
     span: str = "",
     zone: str = "",
 ) -> None:
-    """Write a table to a file or stdout, and print how it went; progress is counted in units."""
-    target, journal = output.file, None
-    place: object = "stdout" if target is None else object_url(target) or target
-    if isinstance(place, Path):
+    """Write a table to a file or stdout, and print how it went; progress is counted in units.
+
+    Answers about the clicks of a `span` are kept beside a file, and how links are named and tagged.
+    """
+    place: object = "stdout" if output.file is None else object_url(output.file) or output.file
+    journal = links = None
+    if span and isinstance(place, Path):
         path = Path(realpath(place))
         # Hidden, so that `*` and readers of folders skip it.
-        journal = path.with_name(f".{path.name}.journal")
+        journal, links = (path.with_name(f".{path.name}.{ending}") for ending in ("journal", "links"))
         run.resumes_from(journal)
-    async with run.session(journal=journal) as session:
-        with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
-            summary = await work(session, writer, progress=start_bar("exporting", unit))
-            about = run.about(session, span=span, timezone=zone, missing=",".join(summary.missing))
-            is_whole = about.complete and summary.reconciles and not summary.bounded
-            writer.about = replace(about, complete=is_whole)
+        async with run.session() as session:
+            if await begins_anew(session, links):
+                run.say("links were renamed, retagged or deleted since the last run: all is counted anew")
+                remove_journal(journal)
+    try:
+        async with run.session(journal=journal) as session:
+            with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
+                summary = await work(session, writer, progress=start_bar("exporting", unit))
+                about = run.about(session, span=span, timezone=zone, missing=",".join(summary.missing))
+                writer.about = replace(about, complete=about.complete and summary.complete)
+        # Not if another run may get an answer to what failed.
+        if journal is not None and not run.failures:
+            remove_journal(journal)
+    finally:
+        if journal is not None and links is not None and not journal.exists():
+            links.unlink(missing_ok=True)
     run.say(f"{many(summary.rows, 'row')} to {place}; {run.cost()}")
     run.say(str(writer.about))
-    run.figures |= {
-        "output": place,
-        "rows": summary.rows,
-        "shared": summary.shared,
-        "bounded": summary.bounded,
-    }
+    run.figures |= {"output": place, "rows": summary.rows, "shared": summary.shared}
     if not summary.reconciles:
         run.mark_incomplete()
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
-    if summary.shared:
-        run.say(f"{many(summary.shared, 'slashtag')} that several links share; each has the clicks of all")
-    if summary.bounded:
-        text = (
-            f"of {many(summary.bounded, 'slashtag')} that links without the tag have too, the rows have the"
-        )
-        run.warn(f"{text} least clicks; `slashtag top --tag` shows also the most", "incomplete: ")
-    # Not if another run may get an answer to what failed.
-    if journal is not None and not run.failures:
-        remove_journal(journal)
+    if note := note_of_shared(summary.shared):
+        run.say(note)
 
 
 @command
@@ -173,18 +173,17 @@ def diff(
     The formats may differ. Hits, updated_at and percent are not compared. Exits with 1 where they differ.
     Nothing is sent.
     """
-    with compare_files(old, new) as found:
-        output.print(DIFFERENCES, ((*astuple(each), each.difference, _percent(each)) for each in found))
-        clicks = [f"{column} {before:,} and {after:,}" for column, (before, after) in found.clicks.items()]
-        rows = f"rows {found.rows[0]:,} and {found.rows[1]:,}"
-        count = found.count
-    told = [f"{count[change]:,} {change}" for change in ("added", "gone", "changed")] if count else ["equal"]
-    Lines().print(f"{', '.join(told)}: {', '.join([rows, *clicks])}")
-    if count:
+    with compare_files(old, new) as found, output.writer(DIFFERENCES) as writer:
+        writer.write((*astuple(each), each.difference, _change(each)) for each in found)
+    rows = ("rows", found.rows), *found.clicks.items()
+    told = ", ".join(f"{before:,} and {after:,} {name}" for name, (before, after) in rows)
+    changes = [f"{found.count[change]:,} {change}" for change in ("added", "gone", "changed")]
+    Lines().print(f"{', '.join(changes) if found.count else 'equal'}: {told}")
+    if found.count:
         raise typer.Exit(1)
 
 
-def _percent(found: RowDifference) -> float | None:
-    """Return by how much clicks changed in percent; None where there were none."""
-    by = found.difference
-    return percent(by, found.old) if by is not None and isinstance(found.old, int) and found.old else None
+def _change(found: RowDifference) -> float | None:
+    """Return by how much clicks changed, in percent; None where there were none."""
+    by, old = found.difference, found.old
+    return change(old + by, old) if by is not None and isinstance(old, int) else None
