@@ -1,10 +1,11 @@
-"""What `slashtag export` writes, held against what is true of the account, and how it ends."""
+"""What `slashtag export` and `diff` write, held against what is true of the account, and how they end."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -12,21 +13,31 @@ from pathlib import Path
 import pytest
 
 from slashtag.sandbox import Fault, Sandbox
+from slashtag.tables import read_table
 
 from .conftest import Cli, failing, names, objects, one_more_link
 
 SPAN = ("2024-01-01", "2024-04-30")
+CLICKS = ("export", "clicks", "..".join(SPAN))
 
 
-def days(box: Sandbox, *span: str) -> dict[tuple[str, str], int]:
+def days(box: Sandbox) -> dict[tuple[str, str], int]:
     """Give the clicks of every link and day, zeros too."""
-    start, end = map(date.fromisoformat, span)
-    every = [str(start + timedelta(n)) for n in range((end - start).days + 1)]
+    start, end = map(date.fromisoformat, SPAN)
+    every = [start + timedelta(n) for n in range((end - start).days + 1)]
     return {
-        (key, day): true.clicks.get(date.fromisoformat(day), 0)
-        for key, true in box.truth.per_key(*span).items()
+        (key, str(day)): true.clicks.get(day, 0)
+        for key, true in box.truth.per_key(*SPAN).items()
         for day in every
     }
+
+
+def replayed(err: str) -> tuple[int, int]:
+    """Requests that the journal answered and those that were sent, as stderr has them."""
+    found = re.search(r"(?:([\d,]+) replayed, )?([\d,]+) requests?, \d+ times? 429", err)
+    assert found is not None
+    from_journal, sent = (int((number or "0").replace(",", "")) for number in found.groups())
+    return from_journal, sent
 
 
 def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox) -> None:
@@ -35,125 +46,81 @@ def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox) -> None:
     ran = cli("export", "tags", "--format", "csv")
     assert [row["name"] for row in csv.DictReader(io.StringIO(ran.out))] == expected
     assert f"{len(expected)} rows to stdout; " in ran.err
+    assert f"account: {box.base_url}" in ran.err
 
 
-@pytest.mark.unmeasured
 def test_clicks_by_tag_and_by_dimension(cli: Cli, box: Sandbox) -> None:
     tags = [tag.name for tag in box.truth.tags()]
-    rows = objects(cli("export", "clicks", "..".join(SPAN), "--by", "tag").out)
+    rows = objects(cli(*CLICKS, "--by", "tag").out)
     assert list(dict.fromkeys(row["tag"] for row in rows)) == [*tags, "no tag"]
     assert sum(row["clicks"] for row in rows) == box.truth.range(*SPAN).total_clicks
-    for tag in tags[:2]:
-        total = sum(row["clicks"] for row in rows if row["tag"] == tag)
-        assert total == box.truth.range(*SPAN, tag=tag).total_clicks
-    rows = objects(
-        cli("export", "clicks", "..".join(SPAN), "--tag", tags[0], "--by", "tag", "--dimensions").out
-    )
+    rows = objects(cli(*CLICKS, "--tag", tags[0], "--by", "tag", "--dimensions").out)
     truth = box.truth.range(*SPAN, tag=tags[0])
     assert {row["label"]: row["clicks"] for row in rows if row["dimension"] == "country"} == truth.country
     assert {(row["window_start"], row["window_end"]) for row in rows} == {SPAN}
-    (one, *_) = objects(cli("export", "clicks", "..".join(SPAN), "--tag", tags[0], "--dimensions").out)
-    assert "slashtag" in one
 
 
-@pytest.mark.unmeasured
-def test_slashtags_that_other_links_share_are_told(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
+def test_slashtags_that_several_links_share_are_named_once(cli: Cli, own: Sandbox) -> None:
     own.add_tag("t")
-    for slashtag, tag, domain in (("a0", "t", 1), ("x", "t", 1), ("x", "t", 2), ("y", "t", 1)):
-        own.add_url(slashtag, tag=tag, domain_id=domain)
-    command = ("export", "clicks", "2024-01-01..2024-01-02")
-    both = "2 slashtags that several links share"
-    assert both in cli(*command, "--tag", "t").err
-    assert both in cli(*command, "--tag", "t", "-o", str(tmp_path / "c.csv")).err
-    assert both in cli(*command).err
-    assert "several links" not in cli(*command, "--tag", "t", "--by", "tag").err
-    assert "several links" not in cli(*command, "--tag", "t", "--quiet").err
-    own.remove_url("x")
-    assert "1 slashtag that several links share" in cli(*command).err
+    for slashtag, tag, domain in (("a0", "t", 1), ("x", "t", 1), ("x", None, 2), ("y", "t", 1)):
+        own.add_click(own.add_url(slashtag, tag=tag, domain_id=domain), "2024-01-01T09:00:00")
+    for selected in (("--tag", "t"), ()):
+        ran = cli(*CLICKS, *selected)
+        assert ran.code == 0
+        assert "a0, x" in ran.err
+        assert sum(row["clicks"] for row in objects(ran.out) if row["slashtag"] == "x") == 2
+    assert "share" not in cli(*CLICKS, "--tag", "t", "--by", "tag").err
 
 
 # --- failures --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.unmeasured
-def test_links_that_fail_are_told_and_left_out(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    command = ("export", "clicks", "..".join(SPAN), "-o", str(tmp_path / "c.jsonl"))
+def test_links_that_fail_are_told_and_left_out_and_asked_again_by_the_next_run(
+    cli: Cli, box: Sandbox, tmp_path: Path
+) -> None:
+    command = (*CLICKS, "-o", str(tmp_path / "c.parquet"))
     with one_more_link(box, "a,b"):
         ran = cli(*command)
     assert ran.code == 3
     (failure,) = (line for line in ran.lines if line.startswith("failed: "))
     assert failure.startswith("failed: slashtag 'a,b': ")
-    rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
-    assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(box, *SPAN)
-    assert cli(*command).code == 0
-    assert names(tmp_path) == ["c.jsonl"]
+    assert "complete: false, missing: a,b" in ran.err
+    assert names(tmp_path) == [".c.parquet.journal", ".c.parquet.links", "c.parquet"]
+    ran = cli(*command)
+    assert "counted anew" in ran.err  # the link is gone
+    assert names(tmp_path) == ["c.parquet"]
+    _, rows = read_table(tmp_path / "c.parquet")
+    assert {(row["slashtag"], row["date"]): int(row["clicks"]) for _, row in rows} == days(box)
 
 
-def popular(box: Sandbox) -> list[str]:
-    """Slashtags with clicks in January, the most first; others are answered together by one request."""
-    clicks = {key: true.total_clicks for key, true in box.truth.per_key(*JANUARY).items()}
-    return sorted((key for key in clicks if clicks[key]), key=lambda key: -clicks[key])
-
-
-def replayed_and_sent(err: str) -> tuple[int, int]:
-    """Requests that the journal answered and those that were sent, as the summary on stderr has them."""
-    found = re.search(r"(?:([\d,]+) replayed, )?([\d,]+) requests?, \d+ times? 429", err)
-    assert found is not None
-    replayed, sent = (int((number or "0").replace(",", "")) for number in found.groups())
-    return replayed, sent
-
-
-@pytest.mark.parametrize("command", ["urls list", "export urls"])
-def test_what_only_helps_may_fail(cli: Cli, box: Sandbox, command: str) -> None:
-    links = box.truth.urls()
-    with failing(box, Fault(kind="500", path="/api/v1/tags")):
-        ran = cli(*command.split())
-    assert ran.code == 0, ran.err
-    assert ran.err.count("left out, as the request failed") == 1
-    assert [row["tag_name"] for row in objects(ran.out)] == [None] * len(links)
-
-
-JANUARY = ("2024-01-01", "2024-01-31")
-KEPT = "what an earlier run wrote"
-
-
-@pytest.mark.usefixtures("quick_retries")
 @pytest.mark.parametrize(
-    ("kind", "says"),
-    [("reset", "check SLASHTAG_BASE_URL"), ("302", "302"), ("400", "400"), ("404", "404")],
+    ("command", "path"),
+    [
+        (("export", "urls"), "/api/v1/tags"),
+        ((*CLICKS, "--keys", "no-such"), "/api/v1/urls"),
+        (CLICKS, "/api/v1/tags"),
+        (CLICKS, "/api/v1/stats*"),
+    ],
 )
-def test_where_nothing_is_answered_the_file_stays(
-    cli: Cli, box: Sandbox, tmp_path: Path, kind: str, says: str
+@pytest.mark.parametrize("kind", ["400", "404", "302", "reset"])
+@pytest.mark.usefixtures("quick_retries")
+def test_a_request_that_fails_ends_it_and_the_file_stays(
+    cli: Cli, box: Sandbox, tmp_path: Path, command: tuple[str, ...], path: str, kind: str
 ) -> None:
-    (tmp_path / "c.csv").write_text(KEPT)
-    keys = ",".join(url.slashtag for url in box.truth.urls()[:3])
-    with failing(box, Fault(kind=kind, path="/api/v1/stats*")):
-        ran = cli("export", "clicks", "..".join(JANUARY), "--keys", keys, "-o", str(tmp_path / "c.csv"))
+    (tmp_path / "c.csv").write_text("what an earlier run wrote")
+    with failing(box, Fault(kind=kind, path=path)):
+        ran = cli(*command, "-o", str(tmp_path / "c.csv"))
     assert ran.code == 1
-    assert says in ran.lines[-1]
     assert names(tmp_path) == ["c.csv"]
-    assert (tmp_path / "c.csv").read_text() == KEPT
+    assert (tmp_path / "c.csv").read_text() == "what an earlier run wrote"
 
 
-# --- the journal -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("content", [b"my own notes", b"SQLite format 3\0" + b"\0" * 100])
-def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / ".a.csv.journal").write_bytes(content)
-    ran = cli("export", "urls", "-o", str(tmp_path / "a.csv"))
+def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / ".a.csv.journal").write_bytes(b"my own notes")
+    ran = cli(*CLICKS, "-o", str(tmp_path / "a.csv"))
     assert ran.code == 1
     assert ran.error.endswith("remove it to begin anew")
-    assert (tmp_path / ".a.csv.journal").read_bytes() == content
-
-
-def test_quiet_says_nothing_and_verbose_tells_requests(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli("export", "tags", "-q").err == ""
-    assert "debug: " not in cli("export", "tags", "-v").err
-    assert "debug: " in cli("export", "tags", "-vv").err
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "tags" in cli("export", "tags").err
-    assert cli("export", "tags", "-q").err == ""
+    assert (tmp_path / ".a.csv.journal").read_bytes() == b"my own notes"
 
 
 @pytest.mark.parametrize(("days", "code"), [(-3, 0), (0.4, 0), (3, 3)])
@@ -166,11 +133,67 @@ def test_a_clock_days_behind_the_service_is_told_as_days_may_be_left_out(
     assert ("this machine's clock" in done.err) == (code == 3)
 
 
-def test_the_least_clicks_of_slashtags_that_others_share_are_told(cli: Cli, own: Sandbox) -> None:
-    own.add_tag("mail")
-    for slashtag in ("x", "y"):
-        own.add_click(own.add_url(slashtag, tag="mail"), "2024-06-01T09:00:00", times=2)
-        own.add_click(own.add_url(slashtag, domain_id=1), "2024-06-01T09:00:00", times=3)
-    ran = cli("export", "clicks", "2024-06", "--tag", "mail")
-    assert "incomplete: of 2 slashtags" in ran.err
-    assert sum(row["clicks"] for row in objects(ran.out)) <= 4
+# --- going on --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["slashtag", "tag"])
+@pytest.mark.parametrize("is_retagged", [False, True])
+def test_a_run_that_goes_on_is_as_of_one_moment(
+    cli: Cli, own: Sandbox, tmp_path: Path, by: str, is_retagged: bool
+) -> None:
+    """What an interrupted run counted holds until a link is retagged; clicks and links come all the time."""
+    for tag in ("one", "two"):
+        own.add_tag(tag)
+    for n in range(20):
+        link = own.add_url(f"b{n}", tag=("one", "two", None)[n % 3])
+        own.add_click(link, f"2024-0{1 + n % 4}-10T09:00:00", times=n + 1)
+    command = (*CLICKS, "--by", by, "-o", str(tmp_path / "c.jsonl"))
+    with failing(own, Fault(kind="302", every=3, path="/api/v1/stats*")):
+        ran = cli(*command)
+    assert ran.code in (1, 3)
+    assert ".c.jsonl.journal" in names(tmp_path)
+    own.add_click(own.add_url("new", tag="one"), "2024-01-20T09:00:00", times=7)
+    if is_retagged:
+        own.add_click("b0", "2024-02-20T09:00:00", times=9)
+        two = next(tag.id for tag in own.truth.tags() if tag.name == "two")
+        own.store.write("UPDATE link SET tag_id = ? WHERE slashtag = 'b0'", (two,))
+    ran = cli(*command)
+    assert ran.code == 0
+    assert (replayed(ran.err)[0] > 0, "counted anew" in ran.err) == (not is_retagged, is_retagged)
+    rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
+    if by == "slashtag":
+        assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(own)
+        assert {row["slashtag"]: row["tag"] for row in rows}["b0"] == ("two" if is_retagged else "one")
+    else:
+        sums = Counter[str]()
+        for row in rows:
+            sums[row["tag"]] += row["clicks"]
+        true = {tag: own.truth.range(*SPAN, tag=tag).total_clicks for tag in ("one", "two")}
+        true["no tag"] = own.truth.range(*SPAN).total_clicks - sum(true.values())
+        assert +sums == true
+    assert names(tmp_path) == ["c.jsonl"]
+
+
+# --- diff ------------------------------------------------------------------------------------------------
+
+
+def test_a_month_that_is_counted_again_shows_a_late_click_and_foots(
+    cli: Cli, own: Sandbox, tmp_path: Path
+) -> None:
+    own.add_tag("spring")
+    own.add_click(own.add_url("s", tag="spring"), "2024-01-10T09:00:00", times=5)
+    files = [str(tmp_path / name) for name in ("old.xlsx", "new.xlsx", "found.xlsx", "later.xlsx")]
+    command = ("export", "clicks", "2024-01", "--by", "tag", "-o")
+    assert cli(*command, files[0]).code == 0
+    own.add_click("s", "2024-01-10T10:00:00", times=3)
+    assert cli(*command, files[1]).code == 0
+    assert cli("diff", files[0], files[0], "-o", files[2]).code == 0
+    ran = cli("diff", files[0], files[1], "-o", files[2])
+    assert ran.code == 1
+    assert "5 and 8 clicks" in ran.err
+    _, rows = read_table(files[2])
+    told = [[row[name] for name in ("change", "key", "old", "new", "difference")] for _, row in rows]
+    assert told == [["changed", "spring, 2024-01-10", "5", "8", "3"], ["sum", "", "5", "8", "3"]]
+    for span, zone in (("2024-02", "+00:00"), ("2024-01", "Europe/Berlin")):
+        assert cli("export", "clicks", span, "--by", "tag", "--timezone", zone, "-o", files[3]).code == 0
+        assert cli("diff", files[0], files[3]).code == 2

@@ -15,8 +15,6 @@ from slashtag.sandbox import Sandbox
 from .conftest import Cli, Serve, names
 from .test_entry import SCRIPT, arrived, run, started
 
-pytestmark = pytest.mark.unmeasured
-
 SPAN = ("2024-01-01", "2024-12-31")
 #: Starts a program that can write no file larger than this.
 LIMITED = "import os, resource, sys; n = int(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))"
@@ -42,7 +40,7 @@ def test_ctrl_c_and_sigterm_say_how_to_go_on(
     with started(*command) as running:
         if background:
             signal.signal(signal.SIGINT, before)
-        arrived(slow, 40)
+        arrived(slow, 90)
         if background:
             running.send_signal(signal.SIGINT)
         running.send_signal(number)
@@ -50,7 +48,7 @@ def test_ctrl_c_and_sigterm_say_how_to_go_on(
     assert running.returncode == exit_code
     (line,) = err.splitlines()
     assert line.startswith("stopped; run the same command again to go on: ")
-    assert names(tmp_path) == [".a.csv.journal"]
+    assert names(tmp_path) == [".a.csv.journal", ".a.csv.links"]
     slow.latency = 0.0
     ran = cli(*command)
     assert (ran.code, " replayed, " in ran.err) == (0, True)

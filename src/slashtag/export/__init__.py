@@ -1,9 +1,6 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
 from .._shared_slashtags import names_of_tags as names_of_tags
-from ._columns import LINK_COLUMNS as LINK_COLUMNS
-from ._columns import LinkColumns as LinkColumns
-from ._columns import with_columns as with_columns
 from ._exports import NAMED_URLS as NAMED_URLS
 from ._exports import TAGS as TAGS
 from ._exports import URLS as URLS
