@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import ExportError, RequestTimeoutError
-from slashtag.export import AtomicFile, check_table_path
+from slashtag.tables import AtomicFile, check_table_path
 
 
 def names(folder: Path) -> list[str]:
@@ -105,7 +105,7 @@ def test_of_two_writers_of_a_file_the_last_to_end_is_it(tmp_path: Path) -> None:
 def test_a_writer_that_is_killed_leaves_what_was_there(tmp_path: Path, written: int) -> None:
     script = """if True:
         import os, sys
-        from slashtag.export import AtomicFile
+        from slashtag.tables import AtomicFile
         AtomicFile(sys.argv[1]).write(b"half" * int(sys.argv[2]))
         os.kill(os.getpid(), 9)
     """
@@ -245,7 +245,8 @@ def test_a_read_only_file_is_refused_at_once(open_to_all: Path) -> None:
 FULL = """
 import resource, sys
 from slashtag import ExportError
-from slashtag.export import open_table, URLS
+from slashtag.export import URLS
+from slashtag.tables import open_table
 
 before = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))

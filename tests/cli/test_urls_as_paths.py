@@ -9,8 +9,8 @@ import pytest
 
 from slashtag import AsyncSession, InvalidRequestError
 from slashtag._files import check_local_path, object_url
-from slashtag.export import AtomicFile
 from slashtag.sandbox import Sandbox
+from slashtag.tables import AtomicFile
 
 from .conftest import Cli, names
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from slashtag import AllTime, DateRange, UnexpectedResponseError, Year
-from slashtag.export import NAMED_URLS, export_urls, open_table
+from slashtag.export import NAMED_URLS, export_urls
+from slashtag.tables import open_table
 from tests.resources.accounts import scripted
 from tests.support import wire
 

@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from slashtag import AsyncSession, Change, DateRange
-from slashtag.export import clicks_table, export_clicks, open_table
+from slashtag.export import clicks_table, export_clicks
 from slashtag.sandbox import Sandbox
+from slashtag.tables import open_table
 
 SPAN = "2024-01-01", "2024-03-31"
 QUERY = DateRange(*SPAN)
@@ -55,7 +56,7 @@ async def main(box: Sandbox, folder: Path) -> None:
         )
 
         path = folder / "clicks.csv"
-        with open_table(path, clicks_table("slashtag")) as file:
+        with open_table(path, clicks_table()) as file:
             summary = await export_clicks(session, QUERY, file)
         rows = path.read_text("utf-8").splitlines()[1:]
         check(
@@ -82,7 +83,7 @@ async def main(box: Sandbox, folder: Path) -> None:
 
 
 async def export(session: AsyncSession, path: Path) -> None:
-    with open_table(path, clicks_table("slashtag")) as file:
+    with open_table(path, clicks_table()) as file:
         await export_clicks(session, QUERY, file)
 
 

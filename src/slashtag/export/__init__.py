@@ -1,6 +1,5 @@
 """Links, tags and clicks of an account as rows, in files of several formats."""
 
-from .._shared_slashtags import names_of_tags as names_of_tags
 from ._exports import NAMED_URLS as NAMED_URLS
 from ._exports import TAGS as TAGS
 from ._exports import URLS as URLS
