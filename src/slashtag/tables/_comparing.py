@@ -74,7 +74,7 @@ class _Read(msgspec.Struct):
     """What is known of a file once it was read; `days` are the first and the last one of its rows."""
 
     rows: int = 0
-    clicks: Counter[str] = msgspec.field(default_factory=Counter)
+    clicks: dict[str, int] = {}
     days: tuple[str, ...] = ()
 
 
@@ -105,7 +105,7 @@ class Comparison:
         counted = file.execute("SELECT change, count(*) FROM difference GROUP BY change")
         self.count: Counter[str] = Counter(dict(counted))
         self.rows = before.rows, after.rows
-        self.clicks = {name: (before.clicks[name], after.clicks[name]) for name in self._counts}
+        self.clicks = {name: (before.clicks.get(name, 0), after.clicks.get(name, 0)) for name in self._counts}
 
     def _read(self, table: LoadedTable, insert: str) -> _Read:
         read, key = _Read(), list[str]()
@@ -120,7 +120,7 @@ class Comparison:
                 cells: dict[str, str | int | None] = {name: row[name] for name in self._columns}
                 for name in self._counts:
                     cells[name] = clicks = _clicks(row[name], f"{where}, column {name}")
-                    read.clicks[name] += clicks or 0
+                    read.clicks[name] = read.clicks.get(name, 0) + (clicks or 0)
                 read.rows += 1
                 if times:
                     days = (*read.days, key[times[0]], key[times[-1]])
