@@ -171,8 +171,8 @@ class Job:
             await export_clicks(session, self.span, kept, keys=keys, by=by)  # type: ignore[arg-type]
             table: dict[str, dict[date, int]] = {}
             for row in kept.rows:
-                assert row[1] not in table.setdefault(str(row[0]), {}), "a row twice"
-                table[str(row[0])][row[1]] = row[2]  # type: ignore[index, assignment]
+                assert row[-2] not in table.setdefault(str(row[0]), {}), "a row twice"
+                table[str(row[0])][row[-2]] = row[-1]  # type: ignore[index, assignment]
             return table
         changes = [Change(link, redirect_code=308) for link in sorted(self.wanted)]
         async with BulkUpdate(session, changes, outcomes=self.folder / f"{self.runs}.outcomes") as update:
