@@ -14,7 +14,6 @@ from ._core.batches import Selector as Selector
 from ._core.batches import check_slashtag as check_slashtag
 from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
-from ._core.limits import MAX_SLASHTAG as MAX_SLASHTAG
 from ._core.plan import by_selector as by_selector
 from ._core.plan import empty_sum as empty_sum
 from ._core.secret import Secret as Secret

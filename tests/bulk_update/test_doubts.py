@@ -66,26 +66,10 @@ async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
         return True
 
     outcomes = [each.status async for each in BulkUpdate(session, path, confirm=confirm_once)]
-    assert outcomes == ["done"] * preview.summary.done
+    assert outcomes == ["done"] * len(preview.sent)
     assert asked == ([list(preview.doubts)] if lines else [])
     # What is done is not asked about.
     assert [each async for each in BulkUpdate(session, path)] == []
-
-
-async def test_what_appears_while_somebody_is_asked_is_asked_about_too(
-    box: Sandbox, session: AsyncSession, tmp_path: Path
-) -> None:
-    path = tmp_path / "changes.csv"
-    path.write_text("slashtag,destination\na,htps://x.example/\nb,https://sho.example/d\n")
-    asked: list[list[int]] = []
-
-    def confirm(found: Sequence[Problem]) -> bool:
-        asked.append([problem.line for problem in found])
-        box.store.write("UPDATE link SET destination = ? WHERE slashtag = ?", ("https://sho.example/b", "d"))
-        return True
-
-    assert len([each async for each in BulkUpdate(session, path, confirm=confirm)]) == 2
-    assert asked == [[2], [2, 3]]
 
 
 REFORMATTED = [

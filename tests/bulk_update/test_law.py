@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import AsyncSession, RetryPolicy, SlashtagError
-from slashtag.bulk_update import BulkSummary, BulkUpdate, RowOutcome
+from slashtag.bulk_update import BulkUpdate, RowOutcome
 from slashtag.sandbox import Fault, Sandbox
 
 from ..support.laws import examples
@@ -127,7 +127,7 @@ class Example:
             found[results] = found[results][: self.rng.randint(min(least, size), size)]
         return found
 
-    async def run(self, crash: int | None) -> tuple[list[RowOutcome], BulkSummary] | None:
+    async def run(self, crash: int | None) -> tuple[list[RowOutcome], int] | None:
         """Run the update, to its end or until the loop has turned so often; check what was sent."""
         self.write()
         before, arrived = self.now(), len(self.box.requests)
@@ -168,7 +168,7 @@ class Example:
         for outcome in outcomes:
             if outcome.id is not None:
                 self.links[outcome.id].is_answered = outcome.status == "done"
-        return outcomes, update.summary
+        return outcomes, update.summary["unchanged"]
 
     async def read(self, update: BulkUpdate) -> list[RowOutcome]:
         found: list[RowOutcome] = []
@@ -229,12 +229,12 @@ class Example:
             await self.check_undo()
         return self.tally
 
-    def check_told(self, outcomes: list[RowOutcome], summary: BulkSummary) -> None:
+    def check_told(self, outcomes: list[RowOutcome], unchanged: int) -> None:
         """Each row has one outcome, or its link is as it wants it."""
         id_of = {model.first["slashtag"]: id for id, model in self.links.items()}
         told = {outcome.id or id_of[outcome.key]: outcome.status for outcome in outcomes}
         assert len(told) == len(outcomes)
-        assert len(outcomes) + summary.unchanged == len(self.links)
+        assert len(outcomes) + unchanged == len(self.links)
         now = {url.id: url for url in self.box.truth.urls()}
         for id, model in self.links.items():
             status = told.get(id, "done")

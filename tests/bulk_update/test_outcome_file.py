@@ -68,7 +68,7 @@ async def test_nothing_is_sent_where_the_record_is_not_durable(
 async def test_a_line_that_was_cut_is_written_anew(
     box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
-    path = tmp_path / "told.jsonl"
+    path = tmp_path / "told.results.jsonl"
     await run(session, path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines)[:-10])

@@ -3,59 +3,49 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from slashtag import AsyncSession, Change
-from slashtag.bulk_update import BulkSummary, BulkUpdate, ChangesError, RowOutcome
-from slashtag.bulk_update._outcome_file import Known, Seen
+from slashtag.bulk_update import BulkUpdate, ChangesError, RowOutcome
+from slashtag.bulk_update._outcome_file import Seen
 from slashtag.bulk_update._plan import decide
 from slashtag.sandbox import Sandbox
 
 ACCOUNT = {"urls": 0, "clicks": 0, "tags": 0}
 FIRST = 1_000_001
 
-#: What the last row found and wanted, and whether it was done; the link and the row now.
+#: What runs found of a link, and left of it; what it is now, and what the row wants.
 DECISIONS = """
-last row    present  wanted  decision
+history     present  wanted  decision
 -           a        a       unchanged
 -           a        b       send
 a b         a        b       send
 a b         b        b       unchanged
 a b         c        b       changed
-a b done    a        b       send
-a b done    b        b       unchanged
-a b done    c        b       changed
 a b         a        c       send
-a b done    b        c       send
-a b done    a        a       unchanged
-a b done    c        c       unchanged
+a b         b        c       send
+a b         c        c       unchanged
+a b c       a        c       send
+a b c       b        c       send
+a b c       d        c       changed
 a a         c        a       changed
 """
 
 
 @pytest.mark.parametrize("line", DECISIONS.strip().splitlines()[1:])
 def test_base_wanted_and_present_decide(line: str) -> None:
-    before, (present, wanted, decision) = line[:12].split(), line[12:].split(maxsplit=2)
-    known = None
-    if before != ["-"]:
-        base, after = ({"destination": each} for each in before[:2])
-        seen = Seen(id=1, key=1, base=base, after=after, hidden="")
-        known = Known(seen, is_done="done" in before)
-    now = {"destination": present, "slashtag": "s"}
-    assert decide({"destination": wanted}, "", now, known) == decision
-    # What no listing shows was done if the last row was, and gave the same.
-    again = decide({"destination": wanted}, "hash", now, known)
-    assert again == ("send" if decision == "unchanged" else decision)
-
-
-@pytest.mark.parametrize("hidden", ["hash", "another", ""])
-@pytest.mark.parametrize("is_done", [True, False])
-def test_what_no_listing_shows_goes_by_the_outcome(hidden: str, is_done: bool) -> None:
-    known = Known(Seen(id=1, key=1, base={}, after={}, hidden="hash"), is_done=is_done)
-    is_known = hidden == "" or (is_done and hidden == "hash")
-    assert decide({}, hidden, {}, known) == ("unchanged" if is_known else "send")
+    before, (present, wanted, decision) = line[:12].split(), line[12:].split()
+    states = [{"destination": each} for each in before if each != "-"]
+    history = [Seen(id=1, key=1, base=base, after=after, hidden="") for base, after in pairwise(states)]
+    given, now = {"destination": wanted}, {"destination": present, "slashtag": "s"}
+    assert decide(given, "", now, history, "") == decision
+    # What no listing shows is sent, unless it was done before.
+    for done in ("", "another", "hash"):
+        is_left = decision == "unchanged" and done != "hash"
+        assert decide(given, "hash", now, history, done) == ("send" if is_left else decision)
 
 
 @pytest.fixture
@@ -98,7 +88,7 @@ async def run(session: AsyncSession, path: Path, text: str) -> list[RowOutcome]:
     ],
 )
 async def test_a_link_is_found_by_slashtag_short_url_or_id_and_changed_by_its_id(
-    key: str | int, or_id: bool, found: int | None
+    tmp_path: Path, key: str | int, or_id: bool, found: int | None
 ) -> None:
     async with Sandbox(urls=0, clicks=0) as box:
         links = [box.add_url(each) for each in ("007", "2025", "0824", "twice")]
@@ -106,7 +96,8 @@ async def test_a_link_is_found_by_slashtag_short_url_or_id_and_changed_by_its_id
         if FIRST in (key, int(key) if str(key).isdecimal() else 0):
             box.add_url(str(FIRST))
         async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
-            update = BulkUpdate(session, [Change(key, redirect_code=307)], or_id=or_id)
+            change = [Change(key, redirect_code=307)]
+            update = BulkUpdate(session, change, outcomes=tmp_path / "o", or_id=or_id)
             (outcome,) = [each async for each in update]
         assert (outcome.status, outcome.id) == (("failed", None) if found is None else ("done", links[found]))
         assert [id for id, _ in puts(box)] == ([] if found is None else [links[found]])
@@ -120,6 +111,10 @@ async def test_a_rerun_finds_a_link_that_was_renamed(
     assert [each.status for each in await run(session, tmp_path / "c.csv", text)] == ["done"]
     box.add_url("a1")
     assert await run(session, tmp_path / "c.csv", text) == []
+    # What is not sent takes no slashtag from another link.
+    box.store.write("UPDATE link SET slashtag = ? WHERE slashtag = ?", ("b2", "b1"))
+    box.add_url("b1")
+    assert [each.status for each in await run(session, tmp_path / "c.csv", text)] == ["changed"]
 
 
 async def test_the_present_destination_and_redirect_code_are_sent_along(
@@ -192,5 +187,5 @@ async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updat
             (6, "changed"),
         ]
     preview = await BulkUpdate(session, tmp_path / "links.csv").preview()
-    assert preview.summary == BulkSummary(unchanged=3, changed=2)
+    assert (preview.unchanged, [each.status for each in preview.left]) == (3, ["changed"] * 2)
     assert sorted(id - FIRST for id, _ in puts(box)) == [1, 2]

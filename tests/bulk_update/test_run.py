@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from slashtag import AsyncSession, Change, ExportError
-from slashtag.bulk_update import BulkSummary, BulkUpdate, Difference, RowOutcome
+from slashtag.bulk_update import BulkUpdate, Difference, RowOutcome
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import connect, until
 from tests.support.wire import Answer, Request, Wire, ok
@@ -35,17 +35,16 @@ def destinations(box: Sandbox) -> list[str]:
     return [url.destination for url in box.truth.urls()]
 
 
-async def test_changes_from_python_need_no_file_and_keep_nothing_then(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+async def test_changes_come_from_python_too(box: Sandbox, session: AsyncSession, tmp_path: Path) -> None:
     progress = Mock()
-    update = BulkUpdate(session, iter(CHANGES), progress=progress)
+    update = BulkUpdate(session, iter(CHANGES), outcomes=tmp_path / "outcomes", progress=progress)
     assert sorted([outcome.line async for outcome in update]) == list(range(1, 21))
     assert [each.args for each in progress.mock_calls if each.args[1]] == [(n, 20) for n in range(1, 21)]
-    assert len(update.differences) == update.summary.done == 20
+    assert update.planned is not None
+    assert len(update.planned.differences) == update.summary["done"] == 20
     assert set(destinations(box)) == {OTHER}
-    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(TypeError, match="outcomes="):
+        BulkUpdate(session, CHANGES)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +69,12 @@ async def test_changes_come_from_every_format_of_tables(
 
 @pytest.mark.parametrize("timeout", [0.0001, 0.0005, 0.003])
 async def test_a_timeout_of_anext_loses_no_outcome(
-    box: Sandbox, session: AsyncSession, timeout: float
+    box: Sandbox, session: AsyncSession, tmp_path: Path, timeout: float
 ) -> None:
     box.latency = 0.002
     found: list[RowOutcome] = []
     timeouts = 0
-    async with BulkUpdate(session, CHANGES) as update:
+    async with BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes") as update:
         while True:
             try:
                 found.append(await asyncio.wait_for(anext(update), timeout))
@@ -96,10 +95,10 @@ async def test_outcomes_that_nobody_reads_are_recorded(
     changes = [Change(f"a{n}", password="hush") for n in range(20)]
     async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as update:
         await anext(update)
-        await until(lambda: update.summary.done == 20)
+        await until(lambda: update.summary["done"] == 20)
     async with BulkUpdate(session, changes, outcomes=tmp_path / "outcomes") as again:
         assert [outcome async for outcome in again] == []
-    assert again.summary == BulkSummary(unchanged=20)
+    assert again.summary == {"unchanged": 20}
 
 
 async def test_a_preview_tells_what_a_run_would_do_and_leaves_nothing(
@@ -111,17 +110,17 @@ async def test_a_preview_tells_what_a_run_would_do_and_leaves_nothing(
     )
     shown = await BulkUpdate(session, path).preview()
     ids = {url.slashtag: url.id for url in box.truth.urls()}
-    assert shown.differences == (
+    assert shown.differences == [
         Difference(2, ids["a1"], "a1", "destination", "https://www.example/1", OTHER),
-        Difference(4, None, "b", "", "no such link", ""),
         Difference(5, ids["a3"], "a3", "password", "?", "***"),
-    )
-    assert shown.summary == BulkSummary(done=2, unchanged=1, failed=1)
+    ]
+    assert [(row.change.key, row.outcome.line) for row in shown.sent] == [(ids["a1"], 2), (ids["a3"], 5)]
+    assert (shown.unchanged, [(each.line, each.status) for each in shown.left]) == (1, [(4, "failed")])
     assert (puts(box), list(tmp_path.iterdir())) == (0, [path])
     assert "hush" not in repr(vars(BulkUpdate(session, path)))
 
 
-async def test_present_values_are_read_past_caches() -> None:
+async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
     def answer(request: Request) -> Answer:
         if request.method == "PUT":
             return ok({"rows_updated": 1})
@@ -131,7 +130,8 @@ async def test_present_values_are_read_past_caches() -> None:
 
     async with Wire(answer) as wire, connect(wire) as session:
         await session.urls.list().to_list()
-        assert len([each async for each in BulkUpdate(session, [Change("a1", redirect_code=307)])]) == 1
+        change = [Change("a1", redirect_code=307)]
+        assert len([each async for each in BulkUpdate(session, change, outcomes=tmp_path / "outcomes")]) == 1
     assert wire.requests[-1].json()["destination"] == "https://new.example/"
 
 
@@ -197,4 +197,4 @@ async def test_a_change_without_an_answer_is_made_by_the_next_run_unless_the_lin
     for done in (left, 0):
         again = BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes")
         assert [each.status async for each in again] == ["done"] * done
-    assert (again.summary, puts(box)) == (BulkSummary(unchanged=20), 20 + left)
+    assert (again.summary, puts(box)) == ({"unchanged": 20}, 20 + left)

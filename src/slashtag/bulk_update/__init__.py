@@ -20,6 +20,6 @@ from ._changes import Problem as Problem
 from ._outcome_file import RowOutcome as RowOutcome
 from ._outcome_file import Status as Status
 from ._plan import Difference as Difference
-from ._run import BulkSummary as BulkSummary
+from ._plan import PlannedRow as PlannedRow
+from ._plan import Preview as Preview
 from ._run import BulkUpdate as BulkUpdate
-from ._run import Preview as Preview

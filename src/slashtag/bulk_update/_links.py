@@ -19,13 +19,13 @@ def address_of(url: ShortUrl, slashtag: str | None = None) -> str:
 
 
 class LinkIndex:
-    """The links of an account, by id (int), slashtag, and address of their short URL."""
+    """The links of an account, by id (after a #), slashtag, and address of their short URL."""
 
     def __init__(self, urls: Iterable[ShortUrl]) -> None:
-        self.by_name: dict[str | int, list[ShortUrl]] = {}
+        self.by_name: dict[str, list[ShortUrl]] = {}
         self.urls = list(urls)
         for url in self.urls:
-            for name in (url.id, url.slashtag or "", address_of(url)):
+            for name in (f"#{url.id}", url.slashtag or "", address_of(url)):
                 self.by_name.setdefault(name, []).append(url)
 
     def find(self, key: str | int, *, or_id: bool = False) -> ShortUrl:
@@ -33,16 +33,12 @@ class LinkIndex:
 
         Raises InvalidRequestError if there is not just one.
         """
-        names: list[str | int] = [key]
+        names = {f"#{key}"} if or_id or isinstance(key, int) else set[str]()
         if isinstance(key, str):
-            names += [address(key)] if address(key) != key else []
-            names += [url.id for url in self.urls if or_id and str(url.id) == key]
+            names |= {key, address(key)}
         found = {url.id: url for name in names for url in self.by_name.get(name, ())}
         if len(found) != 1:
-            ids = ", ".join(map(str, found))
-            raise InvalidRequestError(
-                f"several links: give the id of one: {ids}" if found else "no such link"
-            )
+            raise InvalidRequestError(f"several links: give the id: {[*found]}" if found else "no such link")
         (url,) = found.values()
         # The path of an update cannot tell an id from a slashtag.
         if any(other is not url for other in self.by_name.get(str(url.id), ())):

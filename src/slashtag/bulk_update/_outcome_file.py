@@ -5,12 +5,10 @@ the outcome of each row (RowOutcome), as soon as it is known.
 """
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
-from io import BufferedWriter
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
@@ -51,8 +49,7 @@ class RowOutcome(Struct, frozen=True, repr_omit_defaults=True, tag_field="is", t
 
     "done": the service changed `rows_updated` rows; "failed": not done because of `error`; "unknown": the
     answer was lost, so it may have been done; "changed": not sent, as somebody else has changed the link
-    since. `id` is that of the link, None if there is not just one, and `slashtag` what it had before; `at` is
-    the time of the line.
+    since. `id` is that of the link, None if there is not just one, and `slashtag` what it had before.
     """
 
     line: int
@@ -62,19 +59,6 @@ class RowOutcome(Struct, frozen=True, repr_omit_defaults=True, tag_field="is", t
     error: str | None = None
     id: int | None = None
     slashtag: str | None = None
-    at: str = ""
-
-
-class Known(Struct):
-    """What the file says of one link.
-
-    `last` is its last row, and `is_done` whether that was done; `undo` has the values that were to be
-    changed, as they were before the first run.
-    """
-
-    last: Seen
-    is_done: bool = False
-    undo: dict[str, Any] = {}
 
 
 _decode = msgspec.json.Decoder(Heading | Seen | RowOutcome).decode
@@ -84,18 +68,20 @@ class OutcomeFile:
     """File of outcomes: what earlier runs left, and what this one adds once `see` was called.
 
     Bound to service and apikey, and not to the apisecret, which may be replaced. Its hashes are keyed, so
-    that nobody without the apikey can try passwords on them. Without a path nothing is kept. Raises
-    ExportError unless it is a file of outcomes of this account, or missing.
+    that nobody without the apikey can try passwords on them. Raises ExportError unless it is a file of
+    outcomes of this account, or missing.
     """
 
-    def __init__(self, path: Path | None, session: AsyncSession) -> None:
+    def __init__(self, path: Path, session: AsyncSession) -> None:
         self._path = path
-        self._file: BufferedWriter | None = None
-        #: By the id of the link, and that by what named it, which may be another link's slashtag by now.
-        self.known: dict[int, Known] = {}
+        self._file: Any = None
+        #: What runs found of each link, by its id, and the hash of what was done that no listing shows.
+        self.history: dict[int, list[Seen]] = {}
+        self.done: dict[int, str] = {}
+        #: The id by what named the link, which may be another link's slashtag by now.
         self.ids: dict[str | int, int] = {}
-        with writing_to(path or ""):
-            content = path.read_bytes() if path and path.exists() else b""
+        with writing_to(path):
+            content = path.read_bytes() if path.exists() else b""
         # The last line was cut if a run was killed.
         *lines, torn = content.split(b"\n")
         self._length = len(content) - len(torn)
@@ -115,64 +101,63 @@ class OutcomeFile:
                 f"{path} is of another service or apikey; give another file for the outcomes. If the account "
                 "is the same, look first what would still change: what was done is not known there"
             )
-        self._unwritten: list[Any] = [] if lines else [replace(heading, account=account)]
+        #: What is still to be written first.
+        self._begin = [] if lines else [replace(heading, account=account)]
         for entry in entries:
             self._take(entry)
 
     @property
-    def undo_path(self) -> Path | None:
+    def undo_path(self) -> Path:
         """The file of changes that undoes these; raises ExportError where it is that of other changes."""
-        if self._path is None:
-            return None
-        stem = self._path.name.removesuffix(".jsonl").removesuffix(".results")
-        path = self._path.with_name(f"{stem}.undo.csv")
-        if self._unwritten and path.exists():
+        path = self._path.with_name(f"{self._path.name.removesuffix('.results.jsonl')}.undo.csv")
+        if self._begin and path.exists():
             raise ExportError(f"{path} undoes other changes: move it, or give these another name")
         return path
 
     def _take(self, entry: Heading | Seen | RowOutcome) -> None:
         if isinstance(entry, Seen):
-            known = self.known.setdefault(entry.id, Known(entry))
-            known.last, known.is_done = entry, False
+            self.history.setdefault(entry.id, []).append(entry)
             self.ids[entry.key] = entry.id
-            replaced = {name: value for name, value in entry.base.items() if value != entry.after[name]}
-            known.undo = replaced | known.undo
-        elif isinstance(entry, RowOutcome) and entry.status != "changed" and entry.id in self.known:
-            self.known[entry.id].is_done = entry.status == "done"
+            if entry.hidden != self.done.get(entry.id):
+                self.done[entry.id] = ""
+        elif isinstance(entry, RowOutcome) and entry.id and entry.status == "done":
+            self.done[entry.id] = self.history[entry.id][-1].hidden
+
+    def undo(self) -> dict[int, dict[str, Any]]:
+        """Return what links were before the first run, in the members that were to be changed, by id."""
+        found: dict[int, dict[str, Any]] = {}
+        for seen in (each for history in self.history.values() for each in reversed(history)):
+            replaced = {name: value for name, value in seen.base.items() if value != seen.after[name]}
+            found[seen.id] = found.get(seen.id, {}) | replaced
+        return found
 
     def digest(self, values: dict[str, Any]) -> str:
         """Return the keyed hash of values, empty for none."""
         content = msgspec.json.encode(values, enc_hook=str, order="sorted")
         return blake2b(content, key=self._key, digest_size=16).hexdigest() if values else ""
 
-    def see(self, links: Iterable[Seen]) -> None:
+    def see(self, links: list[Seen]) -> None:
         """Record links as they are, and open the file; return once that survives a crash of the machine."""
         for entry in links:
             self._take(entry)
-            self._unwritten.append(entry)
-        if self._path is not None:
-            with writing_to(self._path):
-                # Values of links are nobody else's business.
-                file = open(self._path, "ab", opener=partial(os.open, mode=0o600))  # noqa: SIM115
-                file.truncate(self._length)
-                self._file = file
-                self._write()
-                os.fsync(file.fileno())
-                sync_folder(self._path.parent)
+        with writing_to(self._path):
+            # Values of links are nobody else's business.
+            self._file = open(self._path, "ab", opener=partial(os.open, mode=0o600))  # noqa: SIM115
+            self._file.truncate(self._length)
+            self._write(*self._begin, *links)
+            os.fsync(self._file.fileno())
+            sync_folder(self._path.parent)
 
     def append(self, outcome: RowOutcome) -> None:
         """Record an outcome."""
         self._take(outcome)
-        self._unwritten.append(replace(outcome, at=datetime.now(UTC).isoformat(timespec="seconds")))
-        self._write()
+        with writing_to(self._path):
+            self._write(outcome)
 
-    def _write(self) -> None:
-        if self._file is not None:
-            with writing_to(self._path or ""):
-                self._file.write(b"".join(msgspec.json.encode(each) + b"\n" for each in self._unwritten))
-                self._unwritten.clear()
-                # What a full disk leaves of a line goes on with the next flush.
-                self._file.flush()
+    def _write(self, *entries: Struct) -> None:
+        self._file.write(b"".join(msgspec.json.encode(each) + b"\n" for each in entries))
+        # What a full disk leaves of a line goes on with the next flush.
+        self._file.flush()
 
     def close(self) -> None:
         """Close the file; safe to repeat."""
@@ -182,16 +167,17 @@ class OutcomeFile:
 
 
 @contextmanager
-def locked(path: Path | None) -> Generator[None, None, None]:
-    """Keep another run from a file of outcomes in a `with` block; raises ExportError if one has it open."""
-    with ExitStack() as opened:
-        if path is not None:
-            lock = FileLock(f"{path}.lock", blocking=False)
-            with writing_to(path):
-                try:
-                    opened.enter_context(lock)
-                except Timeout:
-                    raise ExportError(f"another run writes to {path}") from None
-            if os.name == "posix":  # while it is held: whoever has opened it meanwhile sees that it is gone
-                opened.callback(Path(lock.lock_file).unlink, missing_ok=True)
-        yield
+def opened(path: Path, session: AsyncSession) -> Generator[OutcomeFile, None, None]:
+    """Open a file of outcomes for a run; raises ExportError if another run has it open."""
+    lock = FileLock(f"{path}.lock", blocking=False)
+    with ExitStack() as ending:
+        with writing_to(path):
+            try:
+                ending.enter_context(lock)
+            except Timeout:
+                raise ExportError(f"another run writes to {path}") from None
+        if os.name == "posix":  # while it is held: whoever has opened it meanwhile sees that it is gone
+            ending.callback(Path(lock.lock_file).unlink, missing_ok=True)
+        file = OutcomeFile(path, session)
+        ending.callback(file.close)
+        yield file

@@ -1,29 +1,29 @@
 """What is to become of each row: one comparison of three values of its link.
 
-base      what the link was when a run first saw it, or saw the row: recorded, durable, before it is sent
+base      what runs found of the link, and left of it: recorded, durable, before anything is sent
 wanted    what the row gives
 present   what a listing shows now
 
 present, in what the row gives                          the row is
 wanted, and what no listing shows was done before       "unchanged"
-wanted otherwise; base; as the last row left it         sent
+wanted otherwise, or base                               sent
 else                                                    "changed": never sent
 
 A link that no run has seen is as it was, unless its row was listed before the link was last updated.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from .. import Change, InvalidRequestError, ShortUrl
 from .._internal import check_change
-from ._changes import READ_ONLY, ChangeRow, Problem
+from ._changes import READ_ONLY, ChangeRow, ChangesError, Problem
 from ._links import LinkIndex, address_of
-from ._outcome_file import Known, OutcomeFile, RowOutcome, Seen, Status
+from ._outcome_file import OutcomeFile, RowOutcome, Seen
 
 #: Members of a change that a listing shows.
 VISIBLE = ("destination", "slashtag", "redirect_code")
@@ -34,14 +34,10 @@ _CHANGED = (
 
 
 class Difference(Struct, frozen=True):
-    """Member of a link that a change alters, or may alter if `now` is "?", as the listing lacks it.
-
-    For a row that is not sent, as it names no link, or several, or as somebody else has changed the link,
-    `member` is empty and `now` says so; without a link `slashtag` is what the row gives.
-    """
+    """Member of a link that a change alters, or may alter if `now` is "?", as the listing lacks it."""
 
     line: int
-    id: int | None
+    id: int
     slashtag: str | None
     member: str
     now: str
@@ -49,65 +45,75 @@ class Difference(Struct, frozen=True):
 
 
 class PlannedRow(Struct, frozen=True):
-    """Row with its link as it is, None if there is not just one, and what is to become of it.
+    """Row that is to be sent, its outcome without an answer, and the short URL of its link once it is done.
 
-    `change` is None if it is not sent. It is by id, and gives the destination and the redirect code too: it
-    is undocumented whether the service resets what is left out. `seen` is what is to be recorded before.
+    `change` is by id, and gives the destination and the redirect code too: it is undocumented whether the
+    service resets what is left out.
     """
 
-    row: ChangeRow
-    url: ShortUrl | None
-    decision: Decision | Literal["failed"]
-    differences: tuple[Difference, ...] = ()
-    change: Change | None = None
-    seen: Seen | None = None
+    change: Change
+    outcome: RowOutcome
+    place: str
 
-    def outcome(self, status: Status, error: str = "", rows_updated: int | None = None) -> RowOutcome:
-        """Return the outcome of the row."""
-        id, slashtag = (self.url.id, self.url.slashtag) if self.url else (None, None)
-        return RowOutcome(self.row.line, self.row.key, status, rows_updated, error or None, id, slashtag)
+
+class Preview(Struct):
+    """What is to become of all rows.
+
+    `sent` are those that are sent, `differences` what they alter; `left` has the outcomes of rows that cannot
+    be sent, `unchanged` is the number of those whose link is as they want it. `doubts` have to be confirmed.
+    `seen` has links to be recorded.
+    """
+
+    sent: list[PlannedRow] = []
+    differences: list[Difference] = []
+    left: list[RowOutcome] = []
+    unchanged: int = 0
+    doubts: list[Problem] = []
+    seen: list[Seen] = []
 
 
 def decide(
-    wanted: Mapping[str, Any], hidden: str, present: Mapping[str, Any], known: Known | None
+    wanted: Mapping[str, Any], hidden: str, present: Mapping[str, Any], history: Sequence[Seen], done: str
 ) -> Decision:
-    """Return what is to become of a row; `wanted` has what a listing shows, `hidden` the hash of the rest."""
+    """Return what is to become of a row.
+
+    `wanted` has what a listing shows, `hidden` is the hash of the rest, `done` that of what was done before.
+    """
 
     def is_as(state: Mapping[str, Any]) -> bool:
         return all(present[name] == state[name] for name in wanted)
 
     if is_as(wanted):
-        is_done = known is not None and known.is_done and known.last.hidden == hidden
-        return "unchanged" if is_done or not hidden else "send"
-    if known is None or any(map(is_as, (known.last.after, known.last.base, known.last.base | known.undo))):
-        return "send"
-    return "changed"
+        return "unchanged" if hidden in ("", done) else "send"
+    is_known = any(is_as(state) for seen in history for state in (seen.base, seen.after))
+    return "send" if is_known or not history else "changed"
 
 
 def plan(
     rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], file: OutcomeFile, *, or_id: bool
-) -> tuple[list[PlannedRow], list[Problem]]:
-    """Return what is to become of the rows, and the errors of those that must not be sent."""
-    planned: list[PlannedRow] = []
+) -> Preview:
+    """Return what is to become of the rows, without doubts; raises ChangesError."""
+    plan = Preview()
     problems: list[Problem] = []
     line_of: dict[int, int] = {}
     for row in rows:
+        key = row.change.key
         try:
-            id = file.ids.get(row.key)
-            url = links.find(id if id in links.by_name else row.key, or_id=or_id)
+            # A link may have been renamed since a run first saw it.
+            url = links.find(file.ids.get(key, key), or_id=or_id)
         except InvalidRequestError as error:
-            told = Difference(row.line, None, str(row.key), "", str(error), "")
-            planned.append(PlannedRow(row, None, "failed", (told,)))
+            plan.left.append(RowOutcome(row.line, key, "failed", error=str(error)))
             continue
         try:
             if line_of.setdefault(url.id, row.line) != row.line:
-                raise InvalidRequestError(f"{row.key!r} is the link of line {line_of[url.id]}")
-            _check_read_only(row, url, tags, is_known=url.id in file.known)
-            planned.append(_compare(row, url, file))
-            _check_slashtag(planned[-1], url, links)
+                raise InvalidRequestError(f"{key!r} is the link of line {line_of[url.id]}")
+            _check_read_only(row, url, tags, is_known=url.id in file.history)
+            _compare(row, url, links, file, plan)
         except InvalidRequestError as error:
             problems.append(Problem(row.line, str(error)))
-    return planned, problems
+    if problems:
+        raise ChangesError(problems)
+    return plan
 
 
 def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str], *, is_known: bool) -> None:
@@ -115,51 +121,49 @@ def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str], *, 
     present = url.to_dict() | {"tag_name": tags.get(url.tag_id or 0)}
     for name in READ_ONLY:
         # The short URL of a link that is renamed is another one.
-        is_renamed = name == "short_url" and (is_known or row.wanted.get("slashtag") != url.slashtag)
+        is_renamed = name == "short_url" and (is_known or row.change.slashtag != url.slashtag)
         if row.listed.get(name, present[name]) != present[name] and not is_renamed:
             advice = "; the service's dashboard can do that" * name.startswith("tag")
             raise InvalidRequestError(f"{name} cannot be changed{advice}; it is {present[name]!r}")
 
 
-def _check_slashtag(row: PlannedRow, url: ShortUrl, links: LinkIndex) -> None:
-    """Raise InvalidRequestError for a slashtag that another link of the domain has."""
-    if row.change is not None and row.change.slashtag and row.change.domain_id is None:
-        place = address_of(url, row.change.slashtag)
-        for other in links.by_name.get(place, ()):
-            if other is not url:
-                advice = "rename that in a run of its own first, for a swap to a third slashtag"
-                raise InvalidRequestError(f"{place} is another link, {other.id}; {advice}")
-
-
-def _compare(row: ChangeRow, url: ShortUrl, file: OutcomeFile) -> PlannedRow:
-    """Compare a row with its link; raises InvalidRequestError for a value that is not allowed."""
+def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile, plan: Preview) -> None:
+    """Plan a row by its link; raises InvalidRequestError for a value that is not allowed."""
+    given = {name: value for name, value in asdict(row.change).items() if value is not None}
+    key = given.pop("key")
     present = {name: getattr(url, name) for name in VISIBLE}
-    wanted = {name: value for name, value in row.wanted.items() if name in VISIBLE}
-    rest = {name: value for name, value in row.wanted.items() if name not in VISIBLE}
-    hidden, known = file.digest(rest), file.known.get(url.id)
-    decision = decide(wanted, hidden, present, known)
+    wanted = {name: given[name] for name in VISIBLE if name in given}
+    hidden = file.digest({name: given[name] for name in given.keys() - wanted.keys()})
+    history = file.history.get(url.id, [])
+    decision = decide(wanted, hidden, present, history, file.done.get(url.id, ""))
     listed_at = row.listed.get("updated_at", "").replace("T", " ")[:19]
-    if decision == "send" and known is None and listed_at not in ("", str(url.updated_at)):
+    if decision == "send" and not history and listed_at not in ("", str(url.updated_at)):
         decision = "changed"
+    outcome = RowOutcome(row.line, key, "changed", None, _CHANGED, url.id, url.slashtag)
     if decision == "changed":
-        told = Difference(row.line, url.id, url.slashtag, "", _CHANGED, "")
-        return PlannedRow(row, url, decision, (told,))
-    seen: Seen | None = Seen(id=url.id, key=row.key, base=present, after=present | wanted, hidden=hidden)
-    if known and (
-        decision == "unchanged" or (known.last.after, known.last.hidden) == (present | wanted, hidden)
-    ):
-        seen = None  # what the link was before stays what it was
+        plan.left.append(outcome)
+        return
+    seen = Seen(id=url.id, key=key, base=present, after=present | wanted, hidden=hidden)
+    if seen not in history[-1:]:
+        plan.seen.append(seen)
     if decision == "unchanged":
-        return PlannedRow(row, url, decision, seen=seen)
-    altered = {name: value for name, value in wanted.items() if value != present[name]}
-    change = Change(url.id, **altered, **rest)
+        plan.unchanged += 1
+        return
+    altered = {name: value for name, value in given.items() if value != present.get(name)}
+    change = Change(url.id, **altered)
     check_change(change)
-    shown = {name: (str(present[name] or ""), str(value)) for name, value in altered.items()}
-    shown |= {name: ("?", "***" if name == "password" else str(value)) for name, value in rest.items()}
-    differences = (Difference(row.line, url.id, url.slashtag, name, *texts) for name, texts in shown.items())
+    place = address_of(url, change.slashtag)
+    if change.domain_id is None and any(other is not url for other in links.by_name.get(place, ())):
+        advice = "rename that in a run of its own first, for a swap to a third slashtag"
+        raise InvalidRequestError(f"{place} is another link; {advice}")
+    plan.differences += [
+        Difference(row.line, url.id, url.slashtag, name, str(present.get(name, "?") or ""), shown)
+        for name, value in altered.items()
+        for shown in ("***" if name == "password" else str(value),)
+    ]
     for name in ("destination", "redirect_code"):
         with suppress(InvalidRequestError):  # of a present value that cannot be sent
-            kept = replace(change, **{name: wanted.get(name, present[name])})
+            kept = replace(change, **{name: given.get(name, present[name])})
             check_change(kept)
             change = kept
-    return PlannedRow(row, url, decision, tuple(differences), change, seen)
+    plan.sent.append(PlannedRow(change, replace(outcome, status="unknown"), place))

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, Results
 from .._internal import Tasks, WorkerPool, check_callback, check_local_path, in_thread
 from ..tables import Column, Table, open_table
-from ._changes import ChangesError, DoubtfulChangesError, Problem, read_rows, row_of
+from ._changes import ChangeRow, DoubtfulChangesError, Problem, read_rows
 from ._doubts import doubts
 from ._links import LinkIndex
-from ._outcome_file import OutcomeFile, RowOutcome, locked
-from ._plan import VISIBLE, Difference, PlannedRow, plan
+from ._outcome_file import OutcomeFile, RowOutcome, opened
+from ._plan import VISIBLE, Preview, plan
 
 #: Is called with what is doubtful, and returns whether to send it.
 Confirm = Callable[[Sequence[Problem]], bool]
@@ -26,34 +26,13 @@ _UNDO = Table(
 )
 
 
-class BulkSummary(Struct, frozen=True, kw_only=True):
-    """Numbers of rows by outcome; `unchanged` are those whose link was as they want it."""
-
-    done: int = 0
-    failed: int = 0
-    unknown: int = 0
-    changed: int = 0
-    unchanged: int = 0
-
-
-class Preview(Struct, frozen=True, kw_only=True):
-    """Comparison of changes with the present links.
-
-    `summary` is that of a run in which the service makes each change; `doubts` have to be confirmed.
-    """
-
-    differences: tuple[Difference, ...]
-    summary: BulkSummary
-    doubts: tuple[Problem, ...]
-
-
 class BulkUpdate(Results[RowOutcome]):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
     `changes`: Changes, or a file that `read_table` reads with some of COLUMNS, one of them `slashtag` or
     `id`; an empty cell leaves its value as it is. Or the file is an edited listing of `slashtag urls list`,
-    of which the rows are changes that differ from their link. `outcomes`: the file of outcomes; by default
-    beside that of the changes; of Changes None keeps nothing.
+    of which the rows are changes that differ from their link. `outcomes`: the file of outcomes, by default
+    beside that of the changes.
 
     All links are listed first, and each change is sent by id, with the link's present destination and
     redirect code if it gives none: it is undocumented whether the service resets what is left out. Password
@@ -62,7 +41,7 @@ class BulkUpdate(Results[RowOutcome]):
     saw it. A row that names no link, or several, fails. With `or_id`, digits that are no slashtag are an id.
 
     `confirm` is called with what is doubtful, as a scheme that no browser knows, and returns whether to send
-    it; True sends it, by default it is an error. `differences` has what this run changes, once it begins;
+    it; True sends it, by default it is an error. `planned` has what becomes of the rows, once they are sent;
     `undo_path` is the file of changes that restores what all runs changed of `undoes` links, but for
     passwords and domains. `progress` is called with (links read, None), then with (rows done, total). Use it
     with `async with`, or leave it early with `aclose()`. A cancelled `anext`, as by a timeout, loses nothing.
@@ -85,105 +64,87 @@ class BulkUpdate(Results[RowOutcome]):
     ) -> None:
         # Not held back by who reads them: outcomes are recorded as they come.
         super().__init__(Tasks(), WorkerPool((None,), self._run, 1), asyncio.Queue())
-        if not isinstance(confirm, bool):
-            check_callback("confirm", confirm)
+        check_callback("confirm", confirm)
         self._session, self._confirm, self._or_id, self._progress = session, confirm, or_id, progress
-        self._where = "the list of changes"
         if isinstance(changes, str | os.PathLike):
-            self._where = os.fspath(changes)
             try:
                 self._rows = read_rows(changes)
             except InvalidRequestError as error:
                 raise error.with_traceback(None) from None  # the frames below have passwords of links
             outcomes = outcomes or Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
         else:
-            self._rows = [row_of(n, change) for n, change in enumerate(changes, 1)]
-        check_local_path(outcomes or "")
-        self.path = Path(outcomes) if outcomes else None
-        self.differences: tuple[Difference, ...] = ()
+            self._rows = [ChangeRow(n, change) for n, change in enumerate(changes, 1)]
+        if outcomes is None:
+            raise TypeError("outcomes= names the file of outcomes where changes do not come from a file")
+        check_local_path(outcomes)
+        self.path = Path(outcomes)
+        self.planned: Preview | None = None
         self.undo_path: Path | None = None
         self.undoes = 0
-        self._counts: Counter[str] = Counter()
-
-    @property
-    def summary(self) -> BulkSummary:
-        """Counts of the outcomes so far."""
-        return BulkSummary(**self._counts)
+        #: Rows by status, and "unchanged": those whose link was as they want it.
+        self.summary: Counter[str] = Counter()
 
     async def preview(self) -> Preview:
         """Compare the changes with the links of the account, without sending any.
 
         See docs/service.md, List short URLs.
         """
-        rows, found = await self._plan(OutcomeFile(self.path, self._session))
-        counts = Counter("done" if row.change else row.decision for row in rows)
-        return Preview(
-            differences=tuple(each for row in rows for each in row.differences),
-            summary=BulkSummary(**counts),
-            doubts=tuple(found),
-        )
+        return await self._plan(OutcomeFile(self.path, self._session))
 
-    async def _plan(self, file: OutcomeFile) -> tuple[list[PlannedRow], list[Problem]]:
-        """Return what is to become of the rows, by a listing of now, and what is doubtful."""
+    async def _plan(self, file: OutcomeFile) -> Preview:
         has_tags = any("tag_name" in row.listed for row in self._rows)
         tags = await self._session.tags.names() if has_tags else {}
         links = LinkIndex(await self._session._list_on_request(self._progress).to_list())
-        rows, problems = plan(self._rows, links, tags, file, or_id=self._or_id)
-        if problems:
-            raise ChangesError(self._where, problems)
-        return rows, doubts(rows, links)
-
-    async def _confirmed_plan(self, file: OutcomeFile) -> list[PlannedRow]:
-        confirmed: set[Problem] = set()
-        while True:
-            rows, found = await self._plan(file)
-            if self._confirm is True or confirmed.issuperset(found):
-                return rows
-            if self._confirm is False or not self._confirm(found):
-                raise DoubtfulChangesError(self._where, found)
-            # Links may have been changed while somebody was asked.
-            confirmed.update(found)
+        found = plan(self._rows, links, tags, file, or_id=self._or_id)
+        found.doubts = doubts(found, links)
+        return found
 
     async def _run(self, _: None) -> None:
-        with locked(self.path):
-            file = OutcomeFile(self.path, self._session)
-            rows = await self._confirmed_plan(file)
-            try:
-                await in_thread(partial(self._record_links, file, rows))
-                await self._send(file, rows)
-            finally:
-                file.close()
+        with opened(self.path, self._session) as file:
+            found = await self._plan(file)
+            if found.doubts and self._confirm is not True:
+                if self._confirm is False or not self._confirm(found.doubts):
+                    raise DoubtfulChangesError(found.doubts)
+                # Links may have been changed while somebody was asked.
+                found = await self._plan(file)
+            await in_thread(partial(self._record_links, file, found))
+            await self._send(file, found)
 
-    def _record_links(self, file: OutcomeFile, rows: list[PlannedRow]) -> None:
+    def _record_links(self, file: OutcomeFile, found: Preview) -> None:
         """Record the links as they are, and write the file that undoes the changes of all runs."""
         path = file.undo_path
-        file.see(row.seen for row in rows if row.seen)
-        changed = {row.url.id for row in rows if row.url and row.decision == "changed"}
-        undo = {id: known.undo for id, known in file.known.items() if known.undo and id not in changed}
-        if undo and path:
+        file.see(found.seen)
+        left = {each.id for each in found.left}
+        undo = [
+            (id, *map(values.get, VISIBLE)) for id, values in file.undo().items() if values and id not in left
+        ]
+        if undo:
             with open_table(path, _UNDO) as table:
-                table.write([(id, *map(undo[id].get, VISIBLE)) for id in undo])
+                table.write(undo)
             self.undo_path, self.undoes = path, len(undo)
 
-    async def _send(self, file: OutcomeFile, rows: list[PlannedRow]) -> None:
-        sent = {row.change.key: row for row in rows if row.change}
-        self.differences = tuple(each for row in sent.values() for each in row.differences)
-        for row in rows:
-            if row.decision in ("failed", "changed"):
-                self._put(file, row.outcome(row.decision, row.differences[0].now))
-            elif row.decision == "unchanged":
-                self._counts["unchanged"] += 1
+    async def _send(self, file: OutcomeFile, found: Preview) -> None:
+        self.planned = found
+        self.summary["unchanged"] = found.unchanged
+        for outcome in found.left:
+            self._put(file, outcome)
+        planned = {row.change.key: row.outcome for row in found.sent}
 
         def record(outcome: Outcome) -> None:
-            row, error = sent[outcome.change.key], str(outcome.error or "")
-            self._put(file, row.outcome(outcome.status, error, outcome.rows_updated))
+            told = replace(
+                planned[outcome.change.key],
+                status=outcome.status,
+                rows_updated=outcome.rows_updated,
+                error=str(outcome.error) if outcome.error else None,
+            )
+            self._put(file, told)
 
-        changes = [row.change for row in sent.values() if row.change]
+        changes = [row.change for row in found.sent]
         async with self._session.urls.update_many(changes, after=record, progress=self._progress) as outcomes:
             async for _ in outcomes:
                 pass
 
     def _put(self, file: OutcomeFile, outcome: RowOutcome) -> None:
         file.append(outcome)
-        self._counts[outcome.status] += 1
+        self.summary[outcome.status] += 1
         self._queue.put_nowait(outcome)

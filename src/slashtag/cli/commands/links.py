@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from os import environ
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
@@ -167,24 +169,30 @@ async def update_url(
     confirm = partial(_confirm, run)
     try:
         async with run.session() as session:
-            with run.bars() as start_bar:
-                bar = start_bar("updating", "rows")
+            with run.bars() as start_bar, TemporaryDirectory() as folder:
                 update = BulkUpdate(
-                    session, changes, confirm=yes or confirm, or_id=key is not None, progress=bar
+                    session,
+                    changes,
+                    # Of one link there is nothing to go on with.
+                    outcomes=None if source else Path(folder, "outcomes"),
+                    confirm=yes or confirm,
+                    or_id=key is not None,
+                    progress=start_bar("updating", "rows"),
                 )
                 preview = await update.preview() if dry_run else None
-                left = [] if dry_run else await _carry_out(run, update, is_one=key is not None)
+                left = [] if dry_run else await _carry_out(run, update, key)
     except ChangesError as error:
-        advice = f"; {_CONFIRM}" * isinstance(error, DoubtfulChangesError)
+        is_doubt = isinstance(error, DoubtfulChangesError)
+        advice = f"; {_CONFIRM}" * is_doubt
         if key is not None:
             raise InvalidRequestError("; ".join(each.text for each in error.problems) + advice) from None
-        told = _together(error.problems)
-        last = f"{error.summary}{advice}"
+        found = many(len(error.problems), "doubtful value" if is_doubt else "error")
+        told, last = _together(error.problems), f"{source} has {found}; nothing was sent{advice}"
         for text in (f"{told[0]}; {last}",) if len(told) == 1 else (*told, last):
             run.lines.error(text)
         raise typer.Exit(1) from None
     if preview is not None:
-        _show(run, output, preview, () if yes else preview.doubts)
+        _show(run, output, preview, [] if yes else preview.doubts)
     elif key is not None:
         _report_one(run, output, update, left, key)
     else:
@@ -215,9 +223,9 @@ def _password() -> str:
     return given or typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True)
 
 
-async def _carry_out(run: Run, update: BulkUpdate, *, is_one: bool) -> list[RowOutcome]:
+async def _carry_out(run: Run, update: BulkUpdate, key: str | None) -> list[RowOutcome]:
     """Send the changes and return the outcomes of those that were not made; print how one is undone."""
-    if update.path is not None:
+    if key is None:
         run.resumes_from(update.path)
     try:
         async with update:
@@ -226,8 +234,8 @@ async def _carry_out(run: Run, update: BulkUpdate, *, is_one: bool) -> list[RowO
             )
     finally:
         # Also if the answer is not waited for.
-        if is_one and update.differences and not update.summary.failed:
-            run.say(_undo(update.differences))
+        if key is not None and update.planned and update.planned.sent and not update.summary["failed"]:
+            run.say(_undo(update.planned.differences))
 
 
 def _undo(differences: Iterable[Difference]) -> str:
@@ -249,19 +257,25 @@ def _sum(differences: Iterable[Difference]) -> str:
     return f"; {', '.join(kinds)}" if kinds else ""
 
 
-def _show(run: Run, output: OutputOptions, preview: Preview, doubts: Iterable[Problem]) -> None:
+def _show(run: Run, output: OutputOptions, preview: Preview, doubts: list[Problem]) -> None:
     """Print what the rows would change; the exit code is 3 where some would not be made."""
     for text in _together(doubts):
         run.warn(text, "doubtful: ")
-    output.print(DIFFERENCES, map(astuple, preview.differences))
-    summary = preview.summary
+    left = [(*_named(each), "", each.error, "") for each in preview.left]
+    output.print(DIFFERENCES, sorted([*map(astuple, preview.differences), *left], key=itemgetter(0)))
+    status = Counter(each.status for each in preview.left)
     run.say(
-        f"{many(summary.done, 'link')} would be changed, {summary.unchanged:,} are so already, "
-        f"{summary.changed:,} changed by others since, {summary.failed:,} name no link or several"
+        f"{many(len(preview.sent), 'link')} would be changed, {preview.unchanged:,} are so already, "
+        f"{status['changed']:,} changed by others since, {status['failed']:,} name no link or several"
         f"{_sum(preview.differences)}; nothing was sent{f'; {_CONFIRM}' if doubts else ''}"
     )
-    if summary.failed or summary.changed:
+    if preview.left:
         run.mark_incomplete()
+
+
+def _named(outcome: RowOutcome) -> tuple[int, int | None, str]:
+    """Return line, id and slashtag of a row, or what it gives for these."""
+    return outcome.line, outcome.id, outcome.slashtag or str(outcome.key)
 
 
 def _report_one(
@@ -269,28 +283,26 @@ def _report_one(
 ) -> None:
     for outcome in left:
         raise SlashtagError(f"{key}: {outcome.error}; `slashtag urls list` shows the links as they are")
-    output.print(DIFFERENCES, map(astuple, update.differences))
-    told = f"1 link changed{_sum(update.differences)}" if update.differences else "the link is so already"
+    differences = update.planned.differences if update.planned else []
+    output.print(DIFFERENCES, map(astuple, differences))
+    told = f"1 link changed{_sum(differences)}" if differences else "the link is so already"
     run.say(f"{told}; {run.cost()}")
 
 
 def _report(run: Run, output: OutputOptions, update: BulkUpdate, left: list[RowOutcome]) -> None:
     """Print what is left and what helps; the exit code is 3 where something is left."""
     if left or output.form != "table":
-        output.print(
-            LEFT,
-            [(each.line, each.id, each.slashtag or str(each.key), each.status, each.error) for each in left],
-        )
-    summary = update.summary
+        output.print(LEFT, [(*_named(each), each.status, each.error) for each in left])
+    n = update.summary
     run.say(
-        f"{many(summary.done, 'link')} changed, {summary.failed:,} failed, {summary.unknown:,} unknown, "
-        f"{summary.changed:,} changed by others since, {summary.unchanged:,} are so already"
-        f"{_sum(update.differences)}; {run.cost()}; outcomes in {update.path}"
+        f"{many(n['done'], 'link')} changed, {n['failed']:,} failed, {n['unknown']:,} unknown, "
+        f"{n['changed']:,} changed by others since, {n['unchanged']:,} are so already; {run.cost()}; "
+        f"outcomes in {update.path}"
     )
+    if n["unknown"]:
+        run.say("unknown: run the same command again, which looks first whether they were made")
     if update.undo_path is not None:
         undo = f"slashtag urls update --from {quote(f'{update.undo_path}')}"
         run.say(f"to undo the changes of {many(update.undoes, 'link')}: {undo}")
-    if summary.unknown:
-        run.say("unknown: run the same command again, which looks first whether they were made")
     if left:
         run.mark_incomplete()
