@@ -1,11 +1,10 @@
-"""Measure the CPU of one request, of ours and of other clients, as ratios of rounds taken in turns.
+"""Measure the CPU of public calls beside the same work written by hand, and beside other clients.
 
 python benchmarks/request.py [--size FACTOR] [--rounds N] [--json]
 
-The work: GET a statistics answer of 2.6 KB about 100 slashtags, with both headers, and decode it. `bare` is
-plain aiohttp and a typed msgspec decode under the same timeout; `naive` is the same with `json()`.
-`collect` is the whole library over three years, splitting and summing too, beside `bare` with a plain sum;
-with one window each request has slashtags of its own, which are checked and batched for it alone.
+The work: GET statistics of 2.6 KB about 100 slashtags, with both headers. By hand is what one would write over
+aiohttp: join the slashtags, get, read, decode by msgspec, add up. All take turns; figures are medians of ratios.
+With PYTHONPATH=OTHER/src the calls are those of another version of slashtag.
 """
 
 from __future__ import annotations
@@ -13,206 +12,234 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
+from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import aiohttp
+import msgspec
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import _server
-from benchmarks._clients import (
-    SPAN,
-    One,
-    Run,
-    bare,
-    by_gather,
-    by_workers,
-    collect,
-    collect_calls,
-    ours,
-    with_httpx,
-    with_httpx2,
-    with_pyqwest,
-    with_pyreqwest,
-    with_requests,
-    with_wreq,
-    wrk,
-)
-from benchmarks._measure import Cost, Row, Timer, middle, paired, parser, ratio, report, scaled
-from slashtag import DateRange
+from benchmarks._measure import Cost, Row, middle, paired, parser, ratio, report, scaled
+from slashtag import AsyncSession, DateRange
 
-FAR = "0.010-0.030"
-
-#: (in flight, requests) near, and 10-30 ms away.
-NEAR = ((1, 140), (16, 350), (64, 1400))
-AWAY = ((1, 40), (16, 320), (64, 1280))
+TIMEOUT = 30.0
+HEADERS = {"apikey": "k" * 24, "apisecret": "s" * 16, "Accept": "application/json"}
+ACCOUNT = {"apikey": HEADERS["apikey"], "apisecret": HEADERS["apisecret"]}
+SPAN = ("2024-01-01", "2024-02-01")
+RANGE = "2024-01-01T00:00:00+00:00,2024-02-01T23:59:59+00:00"
+#: Batches of slashtags: each request has its own.
+BATCHES = [[f"campaign-{batch:04}-{n:03}" for n in range(100)] for batch in range(1_500)]
+WORKERS = 32
+#: Work on the nth batch.
+One = Callable[[int], Awaitable[object]]
+Run = Callable[[int], object]
 
 
-CLIENTS = (bare, ours, with_httpx, with_httpx2, with_pyqwest, with_pyreqwest, with_wreq)
-#: Clients in Rust; pyqwest is used most.
-PEERS = ("pyqwest", "pyreqwest", "wreq")
-FASTEST = [name + loop for name in ("bare", "slashtag", *PEERS) for loop in ("", " + uvloop")]
-SLOW = ["httpx2 + tenacity + gather", "httpx + tenacity + gather", "requests in threads"]
-COMPARED = [
-    *FASTEST,
-    "naive",
-    "bare, summed",
-    "collect",
-    "collect, one window",
-    "collect, a call",
-    "bare, a call",
-]
-NAMES = {
-    "with_httpx": "httpx + tenacity + gather",
-    "with_httpx2": "httpx2 + tenacity + gather",
-    "with_pyqwest": "pyqwest",
-    "with_pyreqwest": "pyreqwest",
-    "with_wreq": "wreq",
-}
+class Data(msgspec.Struct, gc=False):
+    total_clicks: int
+    device: dict[str, int]
+    browser: dict[str, int]
+    platform: dict[str, int]
+    country: dict[str, int]
+    referrer: dict[str, int]
+    clicks: dict[str, int]
 
 
-def contenders(base_url: str, stack: ExitStack) -> tuple[dict[str, Run], dict[str, str]]:
-    """Open all clients on an asyncio loop and on a uvloop; give those that run, and why others do not."""
-    loops: dict[str, Any] = {"": None}
-    absent: dict[str, str] = {}
-    try:
-        import uvloop
-    except ImportError:
-        absent["uvloop"] = "not installed"
-    else:
-        loops[" + uvloop"] = uvloop.new_event_loop
-    runs: dict[str, Run] = {}
-    for loop, factory in loops.items():
-        runner = stack.enter_context(asyncio.Runner(loop_factory=factory))
-        clients = AsyncExitStack()
-        stack.callback(lambda runner=runner, clients=clients: runner.run(clients.aclose()))
-        for client in CLIENTS:
-            try:
-                made = runner.run(client(base_url, clients))
-            except ImportError:
-                absent[NAMES[client.__name__]] = "not installed"
-                continue
-            for name, one in made.items():
-                driver = by_gather if "gather" in name else by_workers
-                run = _run(runner, driver, one)
-                try:
-                    run(1, 1)
-                except Exception as error:  # a peer may be broken in any way
-                    if client in (bare, ours):
-                        raise
-                    absent[name] = f"does not run: {type(error).__name__}"
-                else:
-                    runs[name + loop] = run
-        runs[f"collect{loop}"] = collect(runner, base_url, stack, DateRange("2022-01-01", "2024-12-31"), 35)
-        if not loop:
-            runs |= collect_calls(runner, base_url, stack)
-        runs[f"collect, one window{loop}"] = collect(runner, base_url, stack, DateRange(*SPAN), 1)
-    try:
-        runs["requests in threads"] = with_requests(base_url)
-    except ImportError:
-        absent["requests in threads"] = "not installed"
-    return runs, absent
+class Answer(msgspec.Struct, gc=False):
+    status: int
+    data: Data
 
 
-def _run(runner: asyncio.Runner, driver: Any, one: One) -> Run:
-    return lambda requests, in_flight: runner.run(driver(one, requests, in_flight))
+TYPED, PLAIN = msgspec.json.Decoder(Answer), msgspec.json.Decoder()
 
 
-def settle() -> None:
-    """Exempt from garbage collection what is there before the first round: with it nobody pays for others."""
-    gc.collect()
-    gc.freeze()
+def params(n: int) -> dict[str, str]:
+    return {"url_keys": ",".join(BATCHES[n]), "date_range": RANGE}
 
 
-def measure(
-    runs: dict[str, Run], names: list[str], requests: int, in_flight: int, rounds: int
-) -> dict[str, list[Cost]]:
-    """Let some contenders take turns."""
-    return paired(
-        {name: (lambda run=runs[name]: run(requests, in_flight)) for name in names if name in runs}, rounds
+async def by_workers(one: One, requests: int, in_flight: int) -> None:
+    """Let workers pull from one iterator: what costs least."""
+    numbers = iter(range(requests))
+
+    async def worker() -> None:
+        for n in numbers:
+            await one(n % len(BATCHES))
+
+    await asyncio.gather(*(worker() for _ in range(in_flight)))
+
+
+async def by_gather(one: One, requests: int, in_flight: int) -> None:
+    """Make a task for each request, under a semaphore: what is written most."""
+    places = asyncio.Semaphore(in_flight)
+
+    async def task(n: int) -> None:
+        async with places:
+            await one(n % len(BATCHES))
+
+    await asyncio.gather(*(task(n) for n in range(requests)))
+
+
+class ByHand:
+    """What one would write over aiohttp."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+        self.url, self.http = url, http
+        self.sums: dict[str, dict[str, int]] = {}
+
+    async def collect(self, n: int) -> None:
+        """Ask for a batch and add it to the sums."""
+        async with self.http.get(self.url, params=params(n)) as response:
+            response.raise_for_status()
+            data = TYPED.decode(await response.read()).data
+        for name in ("clicks", "device", "browser", "platform", "country", "referrer"):
+            into = self.sums.setdefault(name, {})
+            for label, clicks in getattr(data, name).items():
+                into[label] = into.get(label, 0) + clicks
+
+    async def request(self, n: int) -> object:
+        async with self.http.get(self.url, params=params(n)) as response:
+            response.raise_for_status()
+            return PLAIN.decode(await response.read())["data"]
+
+
+async def with_httpx(package: str, url: str, stack: AsyncExitStack) -> One:
+    """Give httpx, or its successor httpx2, which has the same interface, with tenacity."""
+    import tenacity
+
+    httpx = import_module(package)
+    limits = httpx.Limits(max_connections=64, max_keepalive_connections=64)
+    client = httpx.AsyncClient(headers=HEADERS, timeout=TIMEOUT, trust_env=False, limits=limits)
+    http = await stack.enter_async_context(client)
+
+    @tenacity.retry(
+        stop=tenacity.stop_after_attempt(5),
+        wait=tenacity.wait_random_exponential(),
+        retry=tenacity.retry_if_exception_type(httpx.HTTPError),
     )
+    async def one(n: int) -> object:
+        response = await http.get(url, params=params(n))
+        response.raise_for_status()
+        return response.json()["data"]
+
+    return one
+
+
+async def with_rust(package: str, url: str, stack: AsyncExitStack) -> One:
+    """Give pyreqwest or wreq, which are written in Rust."""
+    seconds = timedelta(seconds=TIMEOUT)
+    if package == "wreq":
+        wreq = import_module("wreq")
+        http = await stack.enter_async_context(
+            wreq.Client(headers=HEADERS, timeout=seconds, no_proxy=True, tls_verify=True)
+        )
+    else:
+        builder = import_module("pyreqwest.client").ClientBuilder()
+        http = await stack.enter_async_context(
+            builder.default_headers(HEADERS).timeout(seconds).no_proxy().build()
+        )
+
+    async def one(n: int) -> object:
+        if package == "wreq":
+            response = await http.get(url, query=params(n))
+            response.raise_for_status()
+        else:
+            response = await http.get(url).query(params(n)).build().send()
+            response.error_for_status()
+        return PLAIN.decode(await response.bytes())["data"]
+
+    return one
+
+
+PEERS = {"httpx": with_httpx, "httpx2": with_httpx, "pyreqwest": with_rust, "wreq": with_rust}
+GATHER = {1: "<= 0.35", 16: "<= 0.10"}
 
 
 def rows(size: float, rounds: int) -> Iterator[Row]:
-    """Measure near and away."""
+    """Measure calls beside the same by hand, then beside peers."""
     with ExitStack() as stack:
-        runs, absent = contenders(stack.enter_context(_server.running()), stack)
-        settle()
-        for in_flight, work in NEAR:
-            requests = scaled(work, size, in_flight)
-            costs = measure(runs, COMPARED, requests, in_flight, rounds)
-            yield from near(costs, absent, requests, in_flight)
-            if in_flight <= 16:  # nothing new comes of the slow ones with more
-                slow = measure(runs, ["slashtag", *SLOW], requests, in_flight, max(1, rounds // 5))
-                gather = {1: "<= 0.20", 16: "<= 0.10"}[in_flight]
-                for name, goal in zip(SLOW, (gather, gather, None), strict=True):
-                    yield against(slow, absent, "slashtag", name, f"{in_flight} in flight", goal)
-            if in_flight == 16:
-                yield wrk_row(runs, stack, 4 * requests, size, min(5, rounds))
-    with ExitStack() as stack:
-        runs, absent = contenders(stack.enter_context(_server.running(FAR)), stack)
-        settle()
-        for in_flight, work in AWAY:
-            requests = scaled(work, size, in_flight)
-            costs = measure(runs, FASTEST, requests, in_flight, max(1, rounds // 3))
-            place = f"{in_flight} in flight, 10-30 ms away"
-            for name, goal in (("bare", None), *((peer, "<= 1.00") for peer in PEERS)):
-                yield against(costs, absent, "slashtag", name, place, goal)
+        base_url = stack.enter_context(_server.running())
+        runner = stack.enter_context(asyncio.Runner())
+        clients = AsyncExitStack()
+        stack.callback(lambda: runner.run(clients.aclose()))
+        calls, absent = runner.run(opened(base_url, clients))
+        session, hand = calls.pop("session"), calls.pop("by hand")
+
+        async def collect(n: int) -> object:
+            return await session.stats.collect(DateRange(*SPAN), keys=BATCHES[n])
+
+        async def request(n: int) -> object:
+            return await session.request("GET", "stats", params=params(n))
+
+        def work(one: One, in_flight: int = 1, driver: Any = by_workers) -> Run:
+            return lambda requests: runner.run(driver(one, requests, in_flight))
+
+        def fan_out(requests: int) -> None:
+            keys = [key for batch in BATCHES[:requests] for key in batch]
+            runner.run(session.stats.collect(DateRange(*SPAN), keys=keys))
+
+        for what, requests, ours, theirs, goal in (
+            ("one collect a call", 140, work(collect), work(hand.collect), "<= 1.3"),
+            ("session.request", 140, work(request), work(hand.request), "<= 1.3"),
+            ("collect, a fan-out of 1,500", 1_500, fan_out, work(hand.collect, WORKERS), "<= 1.2"),
+        ):
+            n = scaled(requests, size)
+            costs = taking_turns({"ours": ours, "theirs": theirs}, n, rounds)
+            note = f"{each(costs['ours'], n)} and {each(costs['theirs'], n)} us a request"
+            yield Row(
+                f"{what} / by hand over aiohttp", ratio(costs["ours"], costs["theirs"]), goal=goal, note=note
+            )
+        for in_flight, requests in ((1, 60), (16, 320)):
+            n = scaled(requests, size, in_flight)
+            runs = {"ours": work(request, in_flight)}
+            for name, one in calls.items():
+                driver = by_gather if "httpx" in name else by_workers
+                runs[name] = work(one, in_flight, driver)
+            costs = taking_turns(runs, n, max(1, rounds // 3))
             for name in PEERS:
-                yield against(costs, absent, "slashtag + uvloop", f"{name} + uvloop", place, None)
+                told = f"{name} + tenacity + gather" if "httpx" in name else name
+                what, goal = f"session.request / {told}, {in_flight} in flight", GATHER[in_flight]
+                if name in absent:
+                    yield Row(what, None, note=absent[name])
+                else:
+                    found = ratio(costs["ours"], costs[name])
+                    yield Row(what, found, goal=goal if "httpx" in name else None)
 
 
-def near(
-    costs: dict[str, list[Cost]], absent: dict[str, str], requests: int, in_flight: int
-) -> Iterator[Row]:
-    """Compare what was measured without distance."""
-    place = f"{in_flight} in flight"
-    at_16 = in_flight == 16
-    yield Row(f"CPU of a request, {place}", 1e6 * middle(costs["slashtag"]) / requests, "us")
-    yield against(costs, absent, "slashtag", "bare", place, "<= 1.00" if at_16 else None)
-    yield against(costs, absent, "slashtag", "naive", place, "<= 0.85" if at_16 else None)
-    yield against(costs, absent, "slashtag + uvloop", "naive", place, "<= 0.65" if at_16 else None)
-    yield against(costs, absent, "collect", "bare, summed", place, None)
-    yield against(costs, absent, "collect, one window", "bare, summed", place, None)
-    yield against(
-        costs, absent, "collect, a call", "bare, a call", place, "<= 1.15" if in_flight == 1 else None
-    )
-    for name in PEERS:
-        yield against(costs, absent, "slashtag", name, place, "<= 1.00" if in_flight == 1 else None)
-    saturated = "<= 1.15" if in_flight == 64 else None
-    yield against(costs, absent, "slashtag + uvloop", "wreq + uvloop", place, saturated)
+async def opened(base_url: str, clients: AsyncExitStack) -> tuple[dict[str, Any], dict[str, str]]:
+    """Open all clients, and tell why some are absent."""
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+    http = await clients.enter_async_context(aiohttp.ClientSession(headers=HEADERS, timeout=timeout))
+    session = await clients.enter_async_context(AsyncSession(base_url, **ACCOUNT, timeout=TIMEOUT))
+    found: dict[str, Any] = {"session": session, "by hand": ByHand(f"{base_url}/stats", http)}
+    absent: dict[str, str] = {}
+    for name, made in PEERS.items():
+        try:
+            one = await made(name, f"{base_url}/stats", clients)
+            await one(0)
+        except ImportError:
+            absent[name] = "not installed"
+        except Exception as error:  # a peer may be broken in any way
+            absent[name] = f"does not run: {type(error).__name__}"
+        else:
+            found[name] = one
+    return found, absent
 
 
-def against(
-    costs: dict[str, list[Cost]], absent: dict[str, str], one: str, other: str, place: str, goal: str | None
-) -> Row:
-    """Compare the CPU of two contenders."""
-    what = f"{one} / {other}, {place}"
-    missing = [name for name in (one, other) if name not in costs]
-    if missing:
-        why = [reason for name, reason in absent.items() if any(name in gone for gone in missing)]
-        return Row(what, None, goal=goal, note=", ".join(why))
-    wall = ratio(costs[one], costs[other], "wall")
-    return Row(what, ratio(costs[one], costs[other]), goal=goal, note=f"in time {wall:.2f}")
+def taking_turns(runs: dict[str, Run], requests: int, rounds: int) -> dict[str, list[Cost]]:
+    """Exempt from garbage collection what is there before: nobody pays for others."""
+    gc.collect()
+    gc.freeze()
+    return paired({name: (lambda run=run: run(requests)) for name, run in runs.items()}, rounds)
 
 
-def wrk_row(runs: dict[str, Run], stack: ExitStack, requests: int, size: float, rounds: int) -> Row:
-    """Compare with a client in C that decodes nothing: what the kernel asks for, and little more."""
-    what = "slashtag + uvloop / wrk, 16 in flight"
-    base_url = stack.enter_context(_server.running())
-    ours = runs.get("slashtag + uvloop")
-    ratios: list[float] = []
-    for _ in range(rounds):
-        floor = wrk(base_url, 16, size)
-        if floor is None or ours is None:
-            why = "not installed" if floor is None else "uvloop not installed"
-            return Row(what, None, goal="<= 8", note=why)
-        with Timer() as timer:
-            ours(requests, 16)
-        ratios.append(timer.cost.cpu / requests / floor)
-    return Row(what, median(ratios), goal="<= 8", note=f"{1e6 * floor:.1f} us")
+def each(costs: list[Cost], requests: int) -> str:
+    return f"{1e6 * middle(costs) / requests:.0f}"
 
 
 def main() -> None:

@@ -76,7 +76,7 @@ def health_of(session: AsyncSession) -> ServiceHealth:
 def run_out(session: AsyncSession) -> None:
     """Let the time of all attempts that are under way be over."""
     for attempt in session._sender.transport._attempts:
-        attempt.deadline.reschedule(0)
+        attempt.end()
 
 
 def spend(health: ServiceHealth) -> None:

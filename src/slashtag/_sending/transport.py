@@ -60,12 +60,29 @@ class _BodyOfOneUse(aiohttp.BytesIOPayload):
         return True
 
 
-@dataclass(eq=False, slots=True)
 class _Attempt:
-    """Deadline of an attempt, and whether a byte of it may have been written; None if that is not known."""
+    """One attempt of the current task, which ends at a time of the event loop.
 
-    deadline: asyncio.Timeout
-    written: bool | None
+    It is `asyncio.timeout` at a third of its cost, a twentieth of that of a request.
+    `written`: whether a byte of it may have been written; None if that is not known.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, at: float, written: bool | None) -> None:
+        task = asyncio.current_task(loop)
+        assert task is not None
+        self.written, self.is_over = written, False
+        self.timer = loop.call_at(at, self.end)
+        self._task, self._cancelling = task, task.cancelling()
+
+    def end(self) -> None:
+        """Cancel it once."""
+        if not self.is_over:
+            self.is_over = True
+            self._task.cancel()
+
+    def withdraw_end(self) -> bool:
+        """Withdraw its cancellation; return False if it was not cancelled, or also by somebody else."""
+        return self.is_over and self._task.uncancel() <= self._cancelling
 
 
 async def _note_written(http: object, context: Any, params: object) -> None:
@@ -155,38 +172,41 @@ class Transport:
         """
         is_fresh = call.method != "GET" or call.again
         http = self._http(is_fresh=is_fresh)
+        assert self.loop is not None
         is_watched = is_fresh and self.given is None
-        attempt = _Attempt(asyncio.timeout_at(now + timeout), False if is_watched else None)
+        attempt = _Attempt(self.loop, now + timeout, False if is_watched else None)
         self._attempts.add(attempt)
+        failure: SlashtagError | None
         try:
-            async with attempt.deadline:
-                response = await self._send(http, call, attempt, max_bytes)
-            status, headers, body = response
+            status, headers, body = response = await self._send(http, call, attempt, max_bytes)
             if len(body) <= max_bytes:
                 self._has_answered = True
                 return response
             scrub = self.scrubber.adding(call.secrets)
-            failure: SlashtagError = UnexpectedResponseError(
+            failure = UnexpectedResponseError(
                 f"the body is larger than max_response_bytes ({max_bytes})",
                 status=status,
                 excerpt=scrub.excerpt(body),
                 repeatable=False,
                 headers=scrub.headers(headers),
             )
-        except (aiohttp.ClientError, HttpProcessingError, OSError) as error:  # TimeoutError is an OSError
-            failure = self._failure(call, error, attempt, timeout)
-        except UnicodeError:
-            failure = ConfigurationError("a header of your http session, or its proxy's, cannot be encoded")
-        except (RuntimeError, AssertionError):  # aiohttp asserts that its connector exists
-            if not http.closed:
+        except BaseException as error:
+            is_late = attempt.withdraw_end()
+            if isinstance(error, asyncio.CancelledError) and not is_late:
                 raise
-            text = "the session was closed during the request"
-            failure = TransportError(text, unsent=attempt.written is False)
+            failure = self._failure(call, error, attempt, f"{timeout:.3g} s" if is_late else "")
+            # aiohttp asserts that its connector exists.
+            is_of_closed = http.closed and isinstance(error, RuntimeError | AssertionError)
+            if failure is None and not is_of_closed:
+                raise  # such as one of the user's middleware
         finally:
+            attempt.timer.cancel()
             self._attempts.discard(attempt)
-        is_harmless = call.method == "GET" or (isinstance(failure, TransportError) and failure.unsent)
-        if (self.closed or http.closed) and isinstance(failure, TransportError) and is_harmless:
-            failure = SessionClosedError("the session was closed during the request")
+        if (self.closed or http.closed) and not isinstance(failure, UnexpectedResponseError):
+            text = "the session was closed during the request"
+            is_harmless = call.method == "GET" or attempt.written is False
+            failure = SessionClosedError(text) if is_harmless else failure or TransportError(text)
+        assert failure is not None
         # Raised outside the handlers: aiohttp's errors have the request with its headers.
         raise failure
 
@@ -223,17 +243,24 @@ class Transport:
         return response.status, response.headers, body
 
     def _failure(
-        self, call: Call[Any], error: BaseException, attempt: _Attempt, timeout: float
-    ) -> TransportError:
-        """Return the error of an attempt that aiohttp's error ended."""
+        self, call: Call[Any], error: BaseException, attempt: _Attempt, late: str
+    ) -> SlashtagError | None:
+        """Return the error of an attempt that another one ended, None if that is not about a connection.
+
+        `late`: how long the attempt was allowed to take, if that ended it.
+        """
+        if isinstance(error, UnicodeError):
+            return ConfigurationError("a header of your http session, or its proxy's, cannot be encoded")
+        if not (late or isinstance(error, aiohttp.ClientError | HttpProcessingError | OSError)):
+            return None
         unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
         is_untrusted = isinstance(error, _NOT_TRUSTED)
-        is_direct = self.given is None and self.proxy is None
         hint = ""
+        is_direct = self.given is None and self.proxy is None
         if is_direct and not self._has_answered and {"HTTPS_PROXY", "https_proxy"} & os.environ.keys():
             hint = "; HTTPS_PROXY is not used: if the network needs it, set proxy= or SLASHTAG_PROXY"
-        if attempt.deadline.expired():
-            text = f"no {'connection' if unsent else 'complete answer'} within {timeout:.3g} s{hint}"
+        if late:
+            text = f"no {'connection' if unsent else 'complete answer'} within {late}{hint}"
             return RequestTimeoutError(text, unsent=unsent)
         text = self.scrubber.adding(call.secrets).text(describe(error)) + hint
         return TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
@@ -241,7 +268,7 @@ class Transport:
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
         for attempt in self._attempts:
-            attempt.deadline.reschedule(0)
+            attempt.end()
         for http in self._own.values():
             await http.close()
 
