@@ -204,6 +204,7 @@ class AsyncSession:
     def _use(self, sender: Sender) -> None:
         """Create the resources that send with this sender."""
         self._sender = sender
+        self._without_journal = replace(sender, journal=None)
         self.urls = Urls(sender, self._tasks, self._concurrency)
         self.tags = Tags(sender, self._tasks)
         self.stats = Stats(
@@ -287,7 +288,7 @@ class AsyncSession:
         problem = call if isinstance(call, str) else "" if returns is None else returns_problem(returns)
         if isinstance(call, str) or problem:
             raise InvalidRequestError(problem)
-        answer = await replace(self._sender, journal=None).send(call)
+        answer = await self._without_journal.send(call)
         if not is_ok(answer.message):
             log.warning("%s %s: the service says: %s", call.method, call.path, answer.message)
         if returns is None:

@@ -6,6 +6,7 @@ the body, and so passwords.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import cast
 from unicodedata import category, normalize
@@ -15,7 +16,7 @@ import msgspec
 
 from .call import Call, Repeat
 from .response import AnyAnswer
-from .scrubber import HIDDEN, is_secret
+from .scrubber import is_secret
 
 #: A method, and after which failures it is repeated unless the caller says more. See RFC 9110, 9.2.2.
 METHODS: dict[str, Repeat] = {
@@ -41,7 +42,7 @@ def any_call(
     if not isinstance(method, str) or method.upper() not in METHODS:
         return f"the method must be one of {', '.join(METHODS)}"
     method = method.upper()
-    if problem := path_problem(path):
+    if problem := path_problem(path) if not isinstance(path, str) else _known_problem(path):
         return problem
     if json is not None and method == "GET":
         return "a GET has no body: give params instead of json"
@@ -49,11 +50,13 @@ def any_call(
     try:
         pairs = list(_pairs(params or {}))
         # The service's names of members; bytes are kept, to be refused.
-        value = msgspec.to_builtins(json, builtin_types=(bytes, bytearray), str_keys=True)
-        _check(value, secrets)
-        body = None if json is None else msgspec.json.encode(value)
-        for text in (text for pair in pairs for text in pair):
-            text.encode()
+        body = None
+        if json is not None:
+            kinds = (bytes, bytearray)
+            value = msgspec.to_builtins(json, builtin_types=kinds, str_keys=True, enc_hook=_plain)
+            _check(value, secrets)
+            body = msgspec.json.encode(value)
+        "".join(map("".join, pairs)).encode()
     except UnicodeEncodeError:
         return "a text contains a lone surrogate, which has no UTF-8 form"
     except RecursionError:
@@ -61,7 +64,6 @@ def any_call(
     except (TypeError, ValueError) as error:
         return f"it cannot be sent: {error}"
     secrets.update(value for name, value in pairs if is_secret(name))
-    shown = [f"{name}={HIDDEN if is_secret(name) else quote(value, safe=_PATH)}" for name, value in pairs]
     return Call(
         method=method,
         path=quote(cast("str", path), safe=_PATH),
@@ -70,7 +72,6 @@ def any_call(
         body=body,
         repeat="always" if repeatable else METHODS[method],
         secrets=tuple(secrets - {""}),
-        label="&".join(shown),
     )
 
 
@@ -78,8 +79,11 @@ def returns_problem(returns: object) -> str:
     """Return why data cannot be of this type; empty if it can."""
     try:
         msgspec.json.schema(returns)
-    except TypeError as error:
-        return f"returns must be a type that msgspec decodes: {str(error).splitlines()[0]}"
+    except TypeError:
+        kind = getattr(returns, "__name__", returns)
+        return (
+            f"returns must be a type that msgspec decodes (a Struct, a dataclass, dict, list ...), not {kind}"
+        )
     return ""
 
 
@@ -126,6 +130,16 @@ def path_problem(path: object) -> str:
     if path != path.strip():
         return "the path must not have blanks at its ends"
     return ""
+
+
+_known_problem = lru_cache(maxsize=256)(path_problem)
+
+
+def _plain(value: object) -> object:
+    """Return a Secret as msgspec takes it."""
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"json has a {type(value).__name__}")
 
 
 def _pairs(params: Params) -> Iterable[tuple[str, str]]:

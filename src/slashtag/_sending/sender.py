@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace as altered
@@ -30,6 +31,7 @@ from .._core.retry import (
     shows_ill_health,
     tag_limit,
 )
+from .._core.scrubber import HIDDEN, is_secret
 from .._core.throttle.throttle import Ticket
 from .._errors import APIError, QueueTimeoutError, RateLimitError, RequestFailedError, SlashtagError
 from .admission import Admission, WaitTooLongError
@@ -44,6 +46,9 @@ T = TypeVar("T")
 
 #: Parameters of the harmless request that settles whether create tag is refused for a reason of its own.
 ONE_TAG = (("page", "1"), ("pagesize", "1"))
+
+#: Characters that a log shows as they are in the value of a parameter.
+_SHOWN = "/:@,+ "
 
 log = logging.getLogger("slashtag")
 
@@ -326,8 +331,8 @@ class Sender:
     def _named(self, call: Call[Any]) -> tuple[str, str, str]:
         """Return the session's name and the method, the path, and the label or the parameters of a call."""
         name = self.metrics.name
-        params = f"?{'&'.join(f'{k}={v}' for k, v in call.params)}" if call.params else ""
-        shown = f" ({call.label})" if call.label else params
+        params = "&".join(f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in call.params)
+        shown = f" ({call.label})" if call.label else f"?{params}" * bool(params)
         return f"{name}: {call.method}" if name else call.method, call.path, shown
 
     def _fields(
