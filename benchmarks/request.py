@@ -2,9 +2,9 @@
 
 python benchmarks/request.py [--size FACTOR] [--rounds N] [--json]
 
-The work: GET statistics of 2.6 KB about 100 slashtags, with both headers. By hand is what one would write over
-aiohttp: join the slashtags, get, read, decode by msgspec, add up. All take turns; figures are medians of ratios.
-With PYTHONPATH=OTHER/src the calls are those of another version of slashtag.
+The work: GET statistics of 2.6 KB about 100 slashtags, with both headers. By hand is what one would write
+over aiohttp: join the slashtags, get, read, decode by msgspec, add up. All take turns; figures are medians of
+ratios. With PYTHONPATH=OTHER/src the calls are those of another version of slashtag.
 """
 
 from __future__ import annotations
