@@ -65,6 +65,8 @@ def test_csv_on_stdout_has_the_same_values(cli: Cli) -> None:
         ("top", "2024"),
         ("urls", "list"),
         ("stats", "2024", "--by", "tag,week"),
+        ("stats", "2024-07", "--by", "day", "--compare", "previous"),
+        ("stats", "2024-07", "--by", "week", "--compare", "previous"),
     ],
 )
 def test_a_table_fits_the_terminal(

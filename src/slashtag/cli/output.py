@@ -18,10 +18,11 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError
-from .._internal import many, object_url
+from .._internal import Kind, many, object_url
 from ..tables import (
     FORMATS,
     About,
+    Column,
     Row,
     Table,
     TextFormat,
@@ -35,6 +36,12 @@ from .stderr import one_line
 _option = partial(Option, rich_help_panel="The output")
 #: Columns that the first text of a row leaves to the others, and the width of a bar.
 ROOM_FOR_OTHERS, BAR_WIDTH = 24, 30
+#: The kinds of columns that are no texts.
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("clicks", "clicks_before", "days", "id"), "int"),
+    **dict.fromkeys(("percent", "change_percent", "clicks_per_day"), "float"),
+    **dict.fromkeys(("day", "week"), "date"),
+}
 #: Labels drawn of a dimension that is one of several; the others are summed in one line.
 MOST_LABELS = 8
 
@@ -107,6 +114,11 @@ class OutputOptions:
             writer.write(rows)
         if self.file is not None:
             self.written = f"{many(len(rows), 'row')} to {object_url(self.file) or self.file}; "
+
+
+def table_of(names: Iterable[str], title: str) -> Table:
+    """Return the table of some columns, each of the kind that its name has."""
+    return Table(tuple(Column(name, KINDS.get(name, "text")) for name in names), title)
 
 
 def stdout(before: Callable[[], object] | None = None) -> Any:

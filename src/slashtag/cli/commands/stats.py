@@ -8,9 +8,8 @@ from typer import Option
 from ... import AllTime, AsyncSession, DateRange, InvalidRequestError, Query, Year
 from ..._internal import many
 from ...counts import percent
-from ...tables import Table
 from ..asking import OF_YEARS, By, Question, check, query_of
-from ..output import OutputOptions
+from ..output import OutputOptions, table_of
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, ResolvedPeriod, Selected, SelectionOptions, note_of_shared
 from ..stats_table import StatsTable
@@ -68,13 +67,13 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
         text, days = ("all time", "alltime") if resolved is None else (resolved.text, resolved.days)
         against = resolved.spans.before if resolved is not None and output.compare else ""
         about = run.about(session, span=days, timezone=zone or "+00:00", compared_with=against)
-    table = StatsTable(by, counted, resolved, is_compared=bool(against))
+    table = StatsTable(by, counted, resolved)
     if output.form == "table" and len(by.names) < 2:
         table.draw()
     else:
         what = ", ".join(filter(None, [country, *by.names])) or "stats"
         title = f"{what} {days}" + f", compared with {against}" * bool(against)
-        output.print(Table(table.columns, title), table.rows(), about=about)
+        output.print(table_of(table.names, title), table.rows(), about=about)
     for note in table.notes():
         run.say(note)
     total = counted[0].total.total

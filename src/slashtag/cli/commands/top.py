@@ -7,22 +7,15 @@ from typer import Option
 from ... import AsyncSession, DateRange, ShortUrl
 from ..._internal import many
 from ...counts import Compared, Rows, change, compared, count, percent
-from ...tables import Column, Row, Table
+from ...tables import Row
 from ..asking import By, query_of
-from ..output import OutputOptions
+from ..output import OutputOptions, table_of
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, note_of_shared
 
 TOP = (
-    Column("slashtag"),
-    Column("id", "int"),
-    Column("destination"),
-    Column("tag"),
-    Column("clicks", "int"),
-    Column("percent", "float"),
-    Column("compared_with"),
-    Column("clicks_before", "int"),
-    Column("change_percent", "float"),
+    *("slashtag", "id", "destination", "tag", "clicks", "percent"),
+    *("compared_with", "clicks_before", "change_percent"),
 )
 #: Columns that are drawn, each from this width of the terminal on.
 WIDTHS = {
@@ -76,7 +69,7 @@ async def top(
     for link in chosen:
         links.setdefault(link.slashtag or "", []).append(link)
     title = f"top {resolved.days}, compared with {resolved.spans.before}"
-    output.print(Table(TOP, title), [_row(row, links, names, total) for row in ranked], WIDTHS, about)
+    output.print(table_of(TOP, title), [_row(row, links, names, total) for row in ranked], WIDTHS, about)
     shared = Selected([*chosen], listed=listed).shared.intersection(row.labels[0] or "" for row in ranked)
     if note := note_of_shared(shared):
         run.say(note)
