@@ -114,7 +114,8 @@ class StatsTable:
         if lengths[0] != lengths[1]:
             yield "the two spans have {} and {} days".format(*lengths)
         is_shifted = spans.days_apart != (spans.first - spans.first_before).days
-        if is_shifted and (not names or names[-1] in ("hour", "day", "week")):
+        has_days = names[-1] in ("hour", "day", "week") if names else isinstance(self._stats, RangeStats)
+        if is_shifted and has_days:
             yield f"days are compared with those {spans.days_apart} days earlier, which are the same weekdays"
 
     def draw(self) -> None:
@@ -129,7 +130,7 @@ class StatsTable:
             cells = ["" if record[name] is None else f"{record[name]:,}" for name in heads]
             if row.clicks and row.before == 0:
                 cells[-1] = "new"
-            return Drawn(self._shown(title or self._by.label, row), row.clicks, *cells)
+            return Drawn(self._shown("".join(self._by.names[-1:]) or title, row), row.clicks, *cells)
 
         sections = self._sections(is_drawn=True)
         drawn = {title: [line(title, row) for row in rows] for title, rows in sections.items()}
