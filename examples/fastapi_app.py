@@ -10,7 +10,7 @@ from math import ceil
 from typing import Annotated, Any, TypeVar
 
 from account import account
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Body, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 
 from slashtag import (
@@ -119,6 +119,7 @@ def read_days(days: str = "30d") -> DateRange:
 
 Session = Annotated[AsyncSession, Depends(get_session)]
 Days = Annotated[DateRange, Depends(read_days)]
+Query = Annotated[DateRange, Body()]
 
 
 @app.get("/links")
@@ -134,13 +135,13 @@ async def clicks(request: Request, session: Session, slashtag: str, days: Days) 
 
 
 @app.post("/clicks/{slashtag}")
-async def clicks_of(request: Request, session: Session, slashtag: str, query: DateRange) -> RangeStats:
+async def clicks_of(request: Request, session: Session, slashtag: str, query: Query) -> RangeStats:
     """Return the clicks of a link in a range that is the body of the request."""
     return await for_client(request, session.stats.collect(query, keys=[slashtag]))
 
 
 @app.put("/links")
-async def change(session: Session, changes: list[Change]) -> list[dict[str, Any]]:
+async def change(session: Session, changes: Annotated[list[Change], Body()]) -> list[dict[str, Any]]:
     """Change links, and return the outcome of each; a client that disconnects does not end it."""
     outcomes = session.urls.update_many(changes)
     return [{"key": each.change.key, "status": each.status} async for each in outcomes]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import pprint
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import pytest
@@ -14,13 +12,11 @@ import pytest
 import slashtag
 from slashtag import (
     AllTime,
-    AsyncSession,
     Change,
     CountryGeo,
     DateRange,
     Day,
     GeoStats,
-    Metrics,
     Page,
     PeriodStats,
     RangeStats,
@@ -159,34 +155,17 @@ async def test_endpoints_of_fastapi_return_records() -> None:
 
 async def _echo(kind: Any, body: Any) -> tuple[int, Any]:
     """Post a body to an endpoint; return the repr of what it got, or place and message of each error."""
+    from fastapi import Body
+
     app = application()
 
     async def endpoint(value: Any) -> str:
         return repr(value)
 
-    endpoint.__annotations__["value"] = kind
+    endpoint.__annotations__["value"] = Annotated[kind, Body()]
     app.post("/")(endpoint)
     status, answer = await request(app, "POST", "/", body)
     return status, answer if status == 200 else [(each["loc"], each["msg"]) for each in answer["detail"]]
-
-
-async def test_endpoints_of_fastapi_return_metrics() -> None:
-    app = application()
-    async with AsyncSession("http://127.0.0.1:1", apikey="a" * 20, apisecret="b" * 12) as session:
-        numbers = session.metrics.to_dict()
-
-        async def annotated() -> Metrics:
-            return session.metrics
-
-        async def nested() -> Any:
-            return {"session": session.metrics}
-
-        app.get("/annotated")(annotated)
-        app.get("/nested")(nested)
-        assert await get(app, "/annotated") == (200, numbers)
-        assert await get(app, "/nested") == (200, {"session": numbers})
-        assert (await get(app, "/openapi.json"))[0] == 200
-        assert dataclasses.asdict(session.metrics) == numbers
 
 
 @pytest.mark.parametrize(
@@ -203,14 +182,7 @@ async def test_errors_about_a_change_do_not_show_its_password(body: Any) -> None
     with pytest.raises(pydantic.ValidationError) as raised:
         pydantic.TypeAdapter(list[Change]).validate_python([body])
     assert "not to be shown" not in str(raised.value) + repr(raised.value.errors())
-    app = application()
-
-    async def endpoint(changes: list[Change]) -> None:
-        raise AssertionError
-
-    app.post("/")(endpoint)
-    status, answer = await request(app, "POST", "/", [body])
-    assert (status, "not to be shown" in json.dumps(answer)) == (422, False)
+    assert "not to be shown" not in json.dumps(await _echo(list[Change], [body]))
 
 
 @pytest.mark.parametrize("value", [*RECORDS, *QUERIES, *CHANGES], ids=repr)
@@ -233,8 +205,6 @@ async def test_fastapi_reads_records_and_queries_from_the_body(value: Any) -> No
         (Day, {}, ["body", "date"]),
         (CountryGeo, {"iso_code": "US", "start": 0, "end": "2024-02-01"}, ["body", "start"]),
         (ShortUrl, {"id": 1, "hits": "many"}, ["body", "hits"]),
-        (ShortUrl, {"id": True}, ["body", "id"]),
-        (Tag, {"id": False, "name": "spring"}, ["body", "id"]),
         (Change, {"key": True, "redirect_code": 302}, ["body", "key"]),
         (Change, {"key": 1.5, "redirect_code": 302}, ["body", "key"]),
         (Change, {"redirect_code": 302}, ["body", "key"]),
@@ -267,18 +237,6 @@ def test_the_schema_of_a_query_has_dates() -> None:
     formats = {name: member.get("format") for name, member in found["properties"].items()}
     assert formats == {"iso_code": None, "start": "date", "end": "date"}
     assert found["required"] == ["iso_code", "start", "end"]
-
-
-# --- dataclasses ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", [each for each in [*RECORDS, *QUERIES] if not isinstance(each, Page)])
-def test_records_and_queries_are_dataclasses_to_others(value: Any) -> None:
-    names = [member.name for member in dataclasses.fields(value)]
-    assert names == list(value.__struct_fields__)
-    assert dataclasses.replace(value) == value
-    assert type(value)(**dataclasses.asdict(value)) == value
-    assert type(value).__name__ in pprint.pformat(value)
 
 
 # --- notebooks and consoles ----------------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """Links and tags of the account as immutable values; records as other libraries take them."""
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from datetime import date, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
 import msgspec
@@ -23,39 +21,12 @@ else:
 Time = Annotated[datetime, Meta(tz=False)]
 
 
-class _AsDataclass:
-    """Attribute of a class that is computed as for a dataclass with the members of the struct."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type[Struct]) -> Any:
-        # FastAPI reads generic classes from the body anyway, and pydantic would make dataclasses of them.
-        if getattr(owner, "__parameters__", ()):
-            raise AttributeError(self._name)
-        return getattr(_as_dataclass(owner), self._name)
-
-
-@cache
-def _as_dataclass(struct: type[Struct]) -> type:
-    members: list[tuple[str, Any, Any]] = []
-    for member in fields(struct):
-        given = {"default": member.default, "default_factory": member.default_factory}
-        given = {name: value for name, value in given.items() if value is not msgspec.NODEFAULT}
-        members.append((member.name, member.type, dataclasses.field(**given)))
-    return dataclasses.make_dataclass(struct.__name__, members, frozen=True, kw_only=True)
-
-
 class PydanticType(Struct, frozen=True):
     """Base class of structs that are types to pydantic: fields of its models, bodies of FastAPI.
 
-    They also are dataclasses to other libraries (`dataclasses.fields`, `asdict` and `replace` work). FastAPI
-    reads a parameter from the body only if it is a model of pydantic, which is not installed everywhere, or
-    a dataclass; tables are made of lists of dataclasses.
+    FastAPI reads such a parameter from the body if it says so: `query: Annotated[DateRange, Body()]`.
     """
 
-    __dataclass_fields__: ClassVar[Any] = _AsDataclass()
-    __dataclass_params__: ClassVar[Any] = _AsDataclass()
     #: Whether errors of pydantic must not show what they are about, as it may be a password.
     _hides_input: ClassVar[bool] = False
 
@@ -120,19 +91,6 @@ class PydanticType(Struct, frozen=True):
 
 class Record(PydanticType, frozen=True, kw_only=True):
     """Base class of links, tags, pages and statistics, for conversion to built-in values."""
-
-    @classmethod
-    def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
-        if int not in (kind, *get_args(kind)):
-            return kind, None
-
-        def read(value: object) -> object:
-            # pydantic would take True for the id 1, which is that of another link.
-            if isinstance(value, bool):
-                raise ValueError(f"{name} must be a number, not {value}")
-            return value
-
-        return kind, read
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""

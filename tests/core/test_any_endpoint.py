@@ -148,7 +148,7 @@ def made(method: str, path: str = "urls", json: object = None, *, repeatable: bo
 
 @pytest.mark.parametrize(
     "path",
-    [None, "", "a%zz", "urls/%", "urls/\ud83d", " urls", "urls ", f"%{'25' * 9}2e", "urls//a", "a:b", "a#b"],
+    [None, "", "a%zz", "urls/%", "urls/\ud83d", " urls", "urls ", "a%2541", "urls//a", "a:b", "a#b"],
 )
 def test_other_paths_are_refused(path: object) -> None:
     assert path_problem(path)
