@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.lenient_json import decode, is_readable, repaired
+from slashtag._core.lenient_json import decode
 
-texts = st.text(max_size=6)
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=6)
 #: Texts as JavaScript cuts them, too.
 cut_texts = st.text(st.characters(codec=None) | st.sampled_from("\ud83d\ude00\\u"), max_size=6)
 
@@ -23,31 +24,18 @@ def values_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     )
 
 
-def refuse(text: str) -> None:
-    raise AssertionError(text)
-
-
 @given(values_of(texts), st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"]))
 def test_what_is_unicode_is_read_as_it_is(value: Any, encoding: str) -> None:
-    body = json.dumps([value], ensure_ascii=False).encode(encoding)
-    assert decode(body) == [value]
-    assert repaired(decode(body), refuse) == [value]
+    assert decode(json.dumps([value], ensure_ascii=False).encode(encoding)) == [value]
 
 
-@given(values_of(cut_texts))
-@example("\\ud83d")
-@example("\\\ud83d")
-@example({"\ud83d": {"\ude00": "\ud83d\ude00"}})
-def test_halves_of_characters_are_replaced_and_nothing_else(value: Any) -> None:
+@given(st.lists(cut_texts, max_size=5))
+@example(["\\ud83d"])
+@example(["\\\ud83d", "\ud83d\ude00"])
+def test_halves_of_characters_are_replaced_and_nothing_else(value: list[str]) -> None:
     body = json.dumps(value).encode()
     read = json.loads(body)  # joins two halves that are neighbours
-    assert decode(body) == read
-    found: list[str] = []
-    whole = repaired(read, found.append)
-    json.dumps(whole, ensure_ascii=False).encode()
-    assert bool(found) == (not is_readable(json.dumps(read, ensure_ascii=False)))
-    if not found:
-        assert whole == read
+    assert decode(body) == [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in read]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +47,6 @@ def test_halves_of_characters_are_replaced_and_nothing_else(value: Any) -> None:
         (rb"\uD83D\uDE00", "\U0001f600"),
         (b"caf\xe9", "caf\ufffd"),
         (b"\x93quoted\x94", "\ufffdquoted\ufffd"),
-        (b"\xc0\xaf", "\ufffd\ufffd"),
         (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
         (b"a\x00b", "a\ufffdb"),
         (b"a\tb", "a\tb"),
@@ -67,15 +54,12 @@ def test_halves_of_characters_are_replaced_and_nothing_else(value: Any) -> None:
     ],
 )
 def test_what_is_no_character_becomes_the_replacement_character(written: bytes, expected: str) -> None:
-    assert repaired(decode(b'"' + written + b'"'), lambda text: None) == expected
+    assert decode(b'"' + written + b'"') == expected
 
 
 def test_counts_of_labels_that_become_equal_are_added_up() -> None:
-    labels = ["a\udce9", "a\udce8", "a\ufffd", "Direct"]
-    value = dict(zip(labels, ["2", 3, 1, 4], strict=True))
-    found: list[str] = []
-    assert repaired(value, found.append) == {"a\ufffd": 6, "Direct": 4}
-    assert len(found) == 2
+    body = b'{"a\xe9": "2", "a\xe8": 3, "a\xef\xbf\xbd": 1, "\\ud83d": "x", "\\ude00": 2, "Direct": 4}'
+    assert decode(body) == {"a\ufffd": 6, "\ufffd": 2, "Direct": 4}
 
 
 @pytest.mark.parametrize("body", [b"", b'{"a": 1', b"<html>", b'"\\q"', b"[1] 2", b"\x00", b'{"a":1}\xe9'])

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
@@ -27,7 +27,7 @@ from .._errors import (
 )
 from .._records import Page, Record
 from .call import Call
-from .lenient_json import ReportUnreadable, is_readable, repaired
+from .lenient_json import REPLACEMENT
 from .lenient_json import decode as decode_leniently
 from .scrubber import SCRUBBED_BYTES, Scrubber
 from .statistics_answers import StatsAnswer
@@ -36,6 +36,10 @@ from .throttle.retry_after import retry_after as parse_retry_after
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
+E = TypeVar("E")
+
+#: Is called with each member and text that cannot be read, in words.
+ReportUnreadable = Callable[[str], object]
 
 #: Characters that are shown of what cannot be read.
 SHOWN = 60
@@ -91,11 +95,41 @@ class AnyAnswer(Struct, frozen=True):
 
 _fields = lru_cache(maxsize=8)(fields)
 _any_decoder = msgspec.json.Decoder(_AnyEnvelope, strict=False)
+_value_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+#: Members of records that are keys of statistics.
+_KEYS = ("slashtag", "name")
 
 
 @lru_cache(maxsize=64)
 def _decoder(returns: Any) -> msgspec.json.Decoder[Envelope[Any]]:
     return msgspec.json.Decoder(Envelope[returns], strict=False)
+
+
+def _decode_any(
+    decoder: msgspec.json.Decoder[E], body: bytes | bytearray, report: ReportUnreadable = lambda text: None
+) -> E:
+    """Decode a body whose texts may not be Unicode; raises _UNDECODABLE."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = decode_leniently(body)
+    if REPLACEMENT in (text := json.dumps(value, ensure_ascii=False)):
+        report("texts that are not Unicode")
+    return decoder.decode(text)
+
+
+def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> Envelope[Any]:
+    """Return the envelope of an answer, of records member by member if need be; raises _UNDECODABLE."""
+    if not _is_record(returns):
+        return _decode_any(_decoder(returns), body, report)
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return _decoder(returns).decode(body)
+    envelope = _decode_any(_decoder(Any), body)
+    if envelope.status == 200:
+        envelope.data = _read_members(returns, envelope.data, report)
+    return envelope
 
 
 def _read_members(returns: Any, data: Any, report: ReportUnreadable) -> Any:
@@ -114,18 +148,20 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
     members: dict[str, Any] = {}
     for field in _fields(kind):
         given = data.get(field.encode_name)
+        is_broken = isinstance(given, str) and REPLACEMENT in given
         try:
             members[field.name] = _member(field, given)
         except msgspec.ValidationError:
+            members[field.name], is_broken = None, True
+        if is_broken and field.name in _KEYS:
+            # As a key of statistics the text would be another one.
             members[field.name] = None
+        if is_broken:
             report(f"{field.encode_name} of the {kind.__name__} {id}: {repr(given)[:SHOWN]}")
     return kind(**members)
 
 
 def _member(field: FieldInfo, given: Any) -> Any:
-    if isinstance(given, str) and not is_readable(given):
-        # Not repaired: sent back, or as a key of statistics, the text would be another one.
-        raise msgspec.ValidationError
     try:
         return msgspec.convert(given, field.type, strict=False)
     except msgspec.ValidationError:
@@ -133,38 +169,6 @@ def _member(field: FieldInfo, given: Any) -> Any:
             raise
     # A time with a zone, which the others lack.
     return msgspec.convert(given, datetime).replace(tzinfo=None)
-
-
-def _decode(
-    returns: Any, body: bytes | bytearray, report: ReportUnreadable, scrubber: Scrubber
-) -> Envelope[Any]:
-    def report_scrubbed(text: str) -> None:
-        report(scrubber.text(text))
-
-    try:
-        return _decoder(returns).decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        if not _is_record(returns):
-            return _decode_repaired(returns, decode_leniently(body), report_scrubbed)
-    try:
-        envelope = _decoder(Any).decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        envelope = msgspec.convert(decode_leniently(body), Envelope[Any], strict=False)
-    if envelope.status == 200:
-        envelope.data = _read_members(returns, envelope.data, report_scrubbed)
-    return envelope
-
-
-def _decode_repaired(returns: Any, value: Any, report: ReportUnreadable) -> Envelope[Any]:
-    """Return the envelope of statistics, with U+FFFD in texts that cannot be read.
-
-    A day or a month cannot be repaired: without it the others do not add up to the total, which is told.
-    """
-    try:
-        return _decoder(returns).decode(json.dumps(repaired(value, report)))
-    except msgspec.ValidationError:
-        left = repaired(value, lambda text: None, without_labels=True)
-        return _decoder(returns).decode(json.dumps(left))
 
 
 def _is_success(call: Call[Any], status: int) -> bool:
@@ -176,10 +180,7 @@ def _any_answer(body: bytes | bytearray, report: ReportUnreadable, scrubber: Scr
     """Return what the body of a success holds, by the table of AnyAnswer, or what is wrong with it."""
     if not body.strip(_BLANK):
         return AnyAnswer(None)
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        value = repaired(decode_leniently(body), lambda text: report(scrubber.text(text)))
+    value = _decode_any(_value_decoder, body, report)
     try:
         envelope = msgspec.convert(value, _AnyEnvelope, strict=False)
     except msgspec.ValidationError:
@@ -222,8 +223,8 @@ def parse(
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
     `scrubber` has the secrets that no error may show; `now` is this machine's time in epoch seconds, for a
-    Retry-After date without a Date header; `report` takes the members of records that are None, and the texts
-    of statistics that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and
+    Retry-After date without a Date header; `report` takes the members of records that are None, and texts
+    that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and
     UnexpectedResponseError. See docs/service.md, Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
@@ -241,7 +242,7 @@ def parse(
     elif status == 200:
         try:
             returns: Any = call.returns
-            envelope = _decode(returns, body, report, scrubber)
+            envelope = _decode(returns, body, lambda text: report(scrubber.text(text)))
             if envelope.status != 200:
                 problem = f"the envelope says {envelope.status}"
             elif is_ok(envelope.message):
@@ -306,12 +307,7 @@ def _error(
     web_page = _describe_web_page(body, status, scrub)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
-        try:
-            envelope = _any_decoder.decode(body)
-        except msgspec.ValidationError:
-            raise
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            envelope = _any_decoder.decode(json.dumps(repaired(decode_leniently(body), lambda text: None)))
+        envelope = _decode_any(_any_decoder, body)
     accepted = _is_success(call, status)
     effective = envelope.status if envelope is not None and accepted else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
