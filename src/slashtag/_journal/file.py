@@ -57,6 +57,7 @@ class JournalFile:
 
     def open(self) -> None:
         """Open or create the file; raises ConfigurationError if that is not possible, or it is unfit."""
+        why = ""
         try:
             self._check_kind()
             self.main = self._connect()
@@ -67,7 +68,7 @@ class JournalFile:
             raise self._unfit(f"is not a journal, or is damaged ({error})") from None
         except OSError as error:
             why = f"cannot be opened: {error.strerror}"
-        if self.main is None:
+        if why:
             raise ConfigurationError(f"the journal {str(self.path)!r} {why}")
 
     def _check_kind(self) -> None:
