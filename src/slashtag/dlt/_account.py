@@ -33,31 +33,29 @@ class Account:
     def __init__(self, listed: Iterable[ShortUrl], held: Iterable[Row]) -> None:
         self.listed = {link.id: _told(link) for link in listed}
         self.held = {row[ID]: row for row in held}
-        present = [row for row in self.held.values() if row[GONE_AT] is None]
+        self._present = [row for row in self.held.values() if row[GONE_AT] is None]
         ids, hits = _by_slashtag(self.listed.values())
-        held_ids, held_hits = _by_slashtag(present)
+        held_ids, held_hits = _by_slashtag(self._present)
         #: Slashtags, those with the most hits first.
         self.names = sorted(ids, key=lambda name: -hits[name])
         self.changed = {name for name in ids if ids[name] != held_ids.get(name)}
         self.clicked = {name for name in ids if hits[name] != held_hits[name]}
-        self.uncounted = {row[SLASHTAG] for row in present if not row[COUNTED]}
-        #: Ids of links that were there at the last load, and are not.
-        self.lost = {row[ID] for row in present} - self.listed.keys()
-        #: Slashtags of links that are not there any more; other links may have them.
-        self.of_gone = {row[SLASHTAG] for row in self.held.values() if row[ID] not in self.listed}
-        #: Slashtags under which rows may be.
+        self.uncounted = {row[SLASHTAG] for row in self._present if not row[COUNTED]}
+        #: Slashtags under which there may be rows, and those of them whose links are gone.
         self.ever_held = {row[SLASHTAG] for row in self.held.values()}
-        #: Tags that have lost links, or got them, since the last load.
-        self.retagged: set[int | None] = set()
-        for row in present:
-            now = self.listed.get(row[ID])
-            if now is None or now[TAG] != row[TAG]:
-                self.retagged |= {row[TAG], now[TAG] if now else None}
-        self._present = len(present)
+        self.of_gone = {
+            row[SLASHTAG] for row in self.held.values() if row[ID] not in self.listed
+        } - ids.keys()
+        #: Rows of links that were there at the last load, and are not.
+        self._lost = [row for row in self._present if row[ID] not in self.listed]
+        #: Tags that have lost links since then, or got some of others.
+        pairs = [(row[TAG], self.listed.get(row[ID], row)[TAG]) for row in self._present]
+        self.retagged = {tag for pair in pairs if pair[0] != pair[1] for tag in pair}
+        self.retagged |= {row[TAG] for row in self._lost}
 
     def gone_rows(self, now: datetime) -> list[Row]:
         """Return the rows of links that are gone since the last load."""
-        return [(*self.held[id][:GONE_AT], now) for id in sorted(self.lost)]
+        return [(*row[:GONE_AT], now) for row in self._lost]
 
     def unlike(self, counted: Iterable[str] | None = None) -> list[Row]:
         """Return the rows of links that are not held as such, given the slashtags that are counted.
@@ -79,11 +77,11 @@ class Account:
 
     def check_whole(self, *, allow_shrink: bool) -> None:
         """Raise ShrunkListingError if too many links of the last load are not listed."""
-        lost = len(self.lost)
-        if lost >= 10 and lost * 10 > self._present and not allow_shrink:
+        lost, present = len(self._lost), len(self._present)
+        if lost >= 10 and lost * 10 > present and not allow_shrink:
             raise ShrunkListingError(
-                f"{lost:,} of the {self._present:,} links of the last load are not listed: "
-                "nothing was loaded; run it again later, or with --allow-shrink if so many were deleted"
+                f"{lost:,} of the {present:,} links of the last load are not listed: nothing was loaded; "
+                "run it again later, or with --allow-shrink if so many were deleted"
             )
 
     def check_owner(self, session: AsyncSession, account: str | None) -> str:
@@ -95,18 +93,15 @@ class Account:
         salt, _, key = (account or f"{secrets.token_hex(16)}:").partition(":")
         own = session._account_key(salt).hex()
         if account is not None and not hmac.compare_digest(own, key):
-            same = sum(
-                self.listed.get(row[ID], (None, None))[SLASHTAG] == row[SLASHTAG]
-                for row in self.held.values()
-                if row[GONE_AT] is None
-            )
-            if same == 0 or same * 10 < self._present * 9:
+            listed = {row[:2] for row in self.listed.values()}
+            same = len(listed & {row[:2] for row in self._present})
+            if not same or same * 10 < len(self._present) * 9:
                 raise ConfigurationError(
-                    "the destination holds clicks of another account than that of this apikey at "
-                    f"{session.base_url} ({same:,} of its {self._present:,} links are listed): use the "
-                    "apikey of that account, or another path or --dataset for this one"
+                    f"the warehouse holds another account than that of this apikey at {session.base_url}, "
+                    f"which has {same:,} of its {len(self._present):,} links: use the apikey of that account, or "
+                    "another path or --dataset for this one"
                 )
-            log.warning("the apikey is new; its account has the links that the destination holds")
+            log.warning("the apikey is new; its account has the links that the warehouse holds")
         return f"{salt}:{own}"
 
 

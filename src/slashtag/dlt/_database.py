@@ -9,7 +9,7 @@ import sqlglot
 from dlt.destinations.exceptions import DatabaseException, DatabaseUndefinedRelation
 
 from .. import ConfigurationError, ExportError
-from ._tables import KEYS, TABLES, Replacement, Row, Span
+from ._tables import TABLES, Replacement, Row, Span, key_of
 
 #: Values that a statement has at most: some databases refuse more.
 MOST_VALUES = 2_000
@@ -79,7 +79,7 @@ class Database:
     def _create(self, table: str) -> None:
         columns = [f"{self._quoted(name)} {kind}" for name, kind in TABLES[table].items()]
         if self._dialect in WITH_KEYS:
-            columns.append(f"PRIMARY KEY ({', '.join(map(self._quoted, KEYS[table]))})")
+            columns.append(f"PRIMARY KEY ({', '.join(map(self._quoted, key_of(table)))})")
         duckdb = f"CREATE TABLE {self._client.make_qualified_table_name(table)} ({', '.join(columns)})"
         (create,) = sqlglot.transpile(duckdb, read="duckdb", write=self._dialect)
         self._client.execute_sql(create)

@@ -1,11 +1,13 @@
 """Loads, which bring a warehouse up to date, and audits, which only say what differs."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
 from operator import attrgetter
 from time import monotonic
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,7 +23,7 @@ from .. import (
     parse_zone,
 )
 from ._account import ID, SLASHTAG, Account
-from ._reconcile import DAY, Comparison, Found
+from ._reconcile import DAY, Comparison, Found, Series
 from ._tables import TABLES, Replacement, Row, Span
 from ._warehouse import Warehouse
 
@@ -31,17 +33,17 @@ TableProgress = Callable[[str, int, int | None], object]
 FORMAT = 2
 #: Names of missing links that a row of `loads` has, at most.
 MOST_NAMES = 100
-#: Rows that are written at once.
-MOST_ROWS = 20_000
+#: Names and months that are written at once.
+MOST_WRITTEN = 1_000
 _tag_row = attrgetter(*TABLES["tags"])
 
 
 class Load(Struct, frozen=True, kw_only=True):
     """Result of a load: the days from `since` to `through` are as the service counts them, in `timezone`.
 
-    `rows` has the number of rows by table that were written or removed, `mended` that of days that
-    were over, and counted, at the last load and differed. `missing` names slashtags and tags that could not
-    be counted: the next load tries again.
+    `rows` has the number of rows by table that were added, changed or removed, `mended` that of days that
+    were over at the last load. `missing` names slashtags and tags that could not be counted: the next load
+    tries again.
     """
 
     since: date
@@ -73,17 +75,17 @@ class Difference(Struct, frozen=True):
 class Audit(Struct, frozen=True, kw_only=True):
     """Result of an audit of the days from `since` to `through`, the last one that was over at the last load.
 
-    `missing` names slashtags and tags that could not be counted, `changed` those of links that are new,
-    renamed or gone since: they are not compared, and the next load brings them.
+    `missing` names slashtags and tags that could not be counted, `changed` slashtags that other links have
+    since then: they are not compared, and the next load brings them.
     """
 
     since: date
     through: date
     timezone: str
     links: int
-    differences: tuple[Difference, ...] = ()
-    missing: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
+    differences: tuple[Difference, ...]
+    missing: tuple[str, ...]
+    changed: tuple[str, ...]
 
     @property
     def is_proved(self) -> bool:
@@ -91,33 +93,67 @@ class Audit(Struct, frozen=True, kw_only=True):
         return not (self.differences or self.missing)
 
 
-class _Last(NamedTuple):
-    """What the last load said of itself: a row of `loads`."""
+@dataclass
+class _Run:
+    """What a load and an audit have in common: listings, and the comparison of all tables of clicks.
 
-    loaded_at: datetime
-    account: str
-    timezone: str
-    since: date
-    through: date
-    by_tag: bool
-    dimensions: str
-    complete: bool
-    missing_links: int
-    missing: str | None
-    requests: int
-    seconds: float
-    version: str
-    format: int
+    `settings` is a row of `loads`, by column.
+    """
 
-    @classmethod
-    async def read(cls, warehouse: Warehouse) -> Self | None:
-        """Return it, None if there is none; raises ConfigurationError for one of a newer version."""
-        rows = await warehouse.rows("loads")
-        found = cls(*max(rows, key=lambda row: row[0])) if rows else None
-        if found is not None and found.format > FORMAT:
-            problem = f"{warehouse.place} was loaded by a newer version of slashtag ({found.version})"
+    session: AsyncSession
+    warehouse: Warehouse
+    progress: TableProgress | None
+    on_error: OnError | None
+    failed: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+    async def last_load(self) -> dict[str, Any] | None:
+        """Return the last row of `loads`; raises ConfigurationError for one of a newer version."""
+        rows = await self.warehouse.rows("loads")
+        last = dict(zip(TABLES["loads"], max(rows), strict=True)) if rows else None
+        if last is not None and last["format"] > FORMAT:
+            problem = f"{self.warehouse.place} was loaded by a newer version of slashtag, {last['version']}"
             raise ConfigurationError(f"{problem}: update slashtag, or use another path or --dataset")
-        return found
+        return last
+
+    async def list(self) -> None:
+        """List links and tags."""
+        held = await self.warehouse.rows("links")
+        # Pages behind the last one are asked for where many are asked for ahead.
+        ahead = 1 + len(held) // 5_000 if held else 8
+        progress = self.progress and partial(self.progress, "links")
+        links = self.session.urls.list(progress=progress, prefetch=ahead)
+        self.account = Account(await links.to_list(), held)
+        self.tags = sorted(map(_tag_row, await self.session.tags.list().to_list()))
+
+    async def compare(
+        self, settings: dict[str, Any], links: Series, span: Span, latest: date
+    ) -> AsyncIterator[Found]:
+        """Yield what differs, of one table after the other."""
+        zone, names = parse_zone(settings["timezone"]), {name: id for id, name, *_ in self.tags if name}
+        moved = {name for name, id in names.items() if id in self.account.retagged}
+        of_tags = Series("clicks_by_tag", [*names], {*names}, {*names}, moved)
+        dimensions = [name for name in settings["dimensions"].split(",") if name]
+        for series in (links, of_tags)[: 1 + settings["by_tag"] if span[0] <= span[1] else 0]:
+            progress = self.progress and partial(self.progress, series.table)
+            comparison = Comparison(
+                self.session,
+                self.warehouse,
+                series,
+                span,
+                latest,
+                zone,
+                dimensions if series is links else (),
+                progress,
+                self.on_error,
+            )
+            async for found in comparison.run():
+                yield found
+            self.failed[series.table] = comparison.failed
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What could not be counted."""
+        return tuple(name for names in self.failed.values() for name in sorted(names))
 
 
 async def load(
@@ -150,148 +186,68 @@ async def load(
     if first > (today := datetime.now(zone).date()):
         raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
     with warehouse:
-        last = await _Last.read(warehouse)
-        if last is not None:
-            if last.timezone != timezone:
-                raise ConfigurationError(
-                    f"{warehouse.place} holds days of {last.timezone}, not {timezone}: "
-                    "use that timezone, or another path or --dataset"
-                )
-            by_tag, wanted = by_tag or last.by_tag, {*wanted, *filter(None, last.dimensions.split(","))}
-        account, tags = await _read_account(session, warehouse, progress)
-        owner = account.check_owner(session, last and last.account)
+        run = _Run(session, warehouse, progress, on_error)
+        last = await run.last_load()
+        if last is not None and last["timezone"] != timezone:
+            problem = f"{warehouse.place} holds days of {last['timezone']}, not {timezone}"
+            raise ConfigurationError(f"{problem}: use that zone, or another path or --dataset")
+        await run.list()
+        account = run.account
+        owner = account.check_owner(session, last["account"] if last else None)
         account.check_whole(allow_shrink=allow_shrink)
-        now = datetime.now(UTC)
-        earlier, later = (each.astimezone(zone).date() for each in _clocks(session, now))
-        latest = max(later, last.through) if last else later
-        this = _Last(
-            loaded_at=now.replace(tzinfo=None),
-            account=owner,
-            timezone=timezone,
-            since=min(first, last.since) if last else first,
-            through=earlier,
-            by_tag=by_tag,
-            dimensions=",".join(name for name in RangeStats.SUMS if name in wanted),
-            complete=False,
-            missing_links=0,
-            missing=None,
-            requests=0,
-            seconds=0.0,
-            version=__version__,
-            format=FORMAT,
-        )
-        await _begin(warehouse, account, tags, this)
+        earlier, later = (each.astimezone(zone).date() for each in _clocks(session))
+        if last is not None:
+            by_tag = by_tag or last["by_tag"]
+            wanted |= {*last["dimensions"].split(",")}
+            later = max(later, last["through"])
+        this = dict.fromkeys(TABLES["loads"]) | {
+            "loaded_at": datetime.now(UTC).replace(tzinfo=None),
+            "account": owner,
+            "timezone": timezone,
+            "since": min(first, last["since"]) if last else first,
+            "through": earlier,
+            "by_tag": by_tag,
+            "dimensions": ",".join(name for name in RangeStats.SUMS if name in wanted),
+            "complete": False,
+            "version": __version__,
+            "format": FORMAT,
+        }
+        await _begin(run, this)
         unknown = account.changed | account.uncounted
-        if last is None or this.since < last.since:
+        if last is None or first < last["since"]:
             unknown = {*account.names}
-        written = _Written(warehouse, last.through if last else date.min, {*account.names} - unknown)
-        missing = [str(row[ID]) for row in account.listed.values() if row[SLASHTAG] is None]
-        comparisons = _comparisons(
-            session,
-            warehouse,
-            this,
-            account.names,
-            tags,
-            (this.since, latest),
-            latest=latest,
-            moved={tag[1] for tag in tags if tag[0] in account.retagged},
-            unknown=unknown,
-            clicked=account.clicked,
-            gone=account.of_gone - {*account.names},
-            progress=progress,
-            on_error=on_error,
-        )
-        failed: set[str] = set()
-        for table, comparison in comparisons:
-            async for found in comparison.run():
-                await written.add(table, found)
-            await written.flush()
-            missing += comparison.failed
-            failed |= comparison.failed.keys() if table == "clicks_daily" else set()
-        links = account.unlike({*account.names} - failed)
-        this = this._replace(
-            complete=not missing,
-            missing_links=len(missing),
-            missing=",".join(missing[:MOST_NAMES]) or None,
-            requests=session.metrics.attempts,
-            seconds=round(monotonic() - began, 1),
-        )
+        known = {*account.names} - unknown
+        links = Series("clicks_daily", account.names, unknown, account.clicked, gone=account.of_gone)
+        rows, mended, kept = Counter[str](), 0, list[Found]()
+        async for found in run.compare(this, links, (this["since"], later), later):
+            if kept and (kept[0][::2] != found[::2] or len(kept) >= MOST_WRITTEN):
+                await _write(warehouse, kept)
+                kept = []
+            kept.append(found)
+            rows.update(_table_of(found, cell) for cell in found.cells)
+            if last is not None and found.name in known:
+                mended += sum(len(cell) == 1 and cell[0] < last["through"] for cell in found.cells)
+        await _write(warehouse, kept)
+        missing = (*run.missing, *(str(row[ID]) for row in account.listed.values() if row[SLASHTAG] is None))
+        this |= {
+            "complete": not missing,
+            "missing_links": len(missing),
+            "missing": ",".join(missing[:MOST_NAMES]),
+        }
+        this |= {"requests": session.metrics.attempts, "seconds": round(monotonic() - began, 1)}
+        counted = account.unlike({*account.names} - run.failed["clicks_daily"])
         await warehouse.replace(
-            Replacement("links", [row[ID] for row in links], None, links),
-            Replacement("loads", [this.loaded_at], None, [this]),
+            Replacement("links", [row[ID] for row in counted], None, counted), _row_of(this)
         )
-        return Load(
-            since=this.since,
-            through=this.through,
-            timezone=timezone,
-            links=len(account.listed),
-            rows=written.rows,
-            mended=written.mended,
-            missing=tuple(missing),
-        )
-
-
-async def _begin(warehouse: Warehouse, account: Account, tags: list[Row], this: _Last) -> None:
-    """Say whose the rows of clicks will be, before any is written, and remove those of other links.
-
-    A load that is interrupted later has left no row under a slashtag that belongs to another link.
-    """
-    changes: list[Replacement] = []
-    if foreign := account.changed & account.ever_held:
-        changes += (
-            Replacement(table, foreign, None, ()) for table in ("clicks_daily", "clicks_by_dimension")
-        )
-    if rows := [*account.unlike(), *account.gone_rows(this.loaded_at)]:
-        changes.append(Replacement("links", [row[ID] for row in rows], None, rows))
-    if tags != sorted(await warehouse.rows("tags")):
-        changes.append(Replacement("tags", None, None, tags))
-    if changes:
-        changes.append(Replacement("loads", [this.loaded_at], None, [this]))
-        await warehouse.replace(*changes)
-        account.hold(rows)
-
-
-class _Written:
-    """Differences that are written, many at once; counts them."""
-
-    def __init__(self, warehouse: Warehouse, over: date, known: set[str]) -> None:
-        self._warehouse, self._over, self._known = warehouse, over, known
-        self._kept: list[Found] = []
-        self._waiting = 0
-        self.rows = {table: 0 for table in TABLES if table.startswith("clicks")}
-        self.mended = 0
-
-    async def add(self, table: str, found: Found) -> None:
-        """Write a difference, sooner or later."""
-        if self._kept and (self._kept[0].span != found.span or self._waiting >= MOST_ROWS):
-            await self.flush()
-        self._table = table
-        self._kept.append(found)
-        self._waiting += len(found.counted) + len(found.labels) + 1
-
-    async def flush(self) -> None:
-        """Write what waits: of each name all rows of the month are replaced."""
-        kept, self._kept, self._waiting = self._kept, [], 0
-        if not kept:
-            return
-        (first, last), table = kept[0].span, self._table
-        days = [(each.name, day, n) for each in kept for day, n in each.counted.items() if n]
-        month = first if first == date.min else first.replace(day=1)
-        labels = [(each.name, month, *label, n) for each in kept for label, n in each.labels.items()]
-        changes = [
-            Replacement(table, [each.name for each in kept if each.held], (first, last), days),
-            Replacement(
-                "clicks_by_dimension", [e.name for e in kept if e.held_labels], (month, last), labels
-            ),
-        ]
-        await self._warehouse.replace(*changes)
-        for each in kept:
-            self.rows[table] += len(each.days)
-            self.rows["clicks_by_dimension"] += len(
-                (each.labels - each.held_labels) | (each.held_labels - each.labels)
-            )
-            if table == "clicks_daily" and each.name in self._known:
-                self.mended += sum(day < self._over for day in each.days)
+    return Load(
+        since=this["since"],
+        through=this["through"],
+        timezone=timezone,
+        links=len(account.listed),
+        rows=dict(rows),
+        mended=mended,
+        missing=missing,
+    )
 
 
 async def audit(
@@ -303,101 +259,88 @@ async def audit(
 ) -> Audit:
     """Compare the tables of a warehouse with the service as a load does, without writing anything.
 
-    The days that were over at the last load are compared; those of later clicks differ too: the next load
-    brings them, and mends whatever else differs. Raises as `load`, and ExportError if no load was begun.
+    Days that were over at the last load are compared. Those of clicks that came later differ too: the next
+    load brings them, and mends whatever else differs. Raises as `load`, and ExportError if there was none.
     """
     with warehouse:
-        last = await _Last.read(warehouse)
+        run = _Run(session, warehouse, progress, on_error)
+        last = await run.last_load()
         if last is None:
             raise ExportError(f"{warehouse.place} holds no load of clicks: run `slashtag sync` first")
-        account, tags = await _read_account(session, warehouse, progress)
-        account.check_owner(session, last.account)
-        span = last.since, last.through - DAY
+        await run.list()
+        account = run.account
+        account.check_owner(session, last["account"])
         names = [name for name in account.names if name not in account.changed]
-        differences: list[Difference] = []
-        missing: list[str] = []
-        comparisons = _comparisons(
-            session,
-            warehouse,
-            last,
-            names,
-            tags,
-            span,
-            latest=last.through,
-            unknown=account.uncounted,
-            clicked=account.clicked,
-            gone=account.changed | (account.ever_held - {*names}),
-            progress=progress,
-            on_error=on_error,
+        others = account.changed | account.ever_held - {*names}
+        links = Series("clicks_daily", names, account.uncounted, account.clicked, gone=others)
+        span, differences = (last["since"], last["through"] - DAY), list[Difference]()
+        async for found in run.compare(last, links, span, last["through"]):
+            for cell in found.cells:
+                day, *label = cell
+                clicks = found.held[cell], found.counted[cell]
+                differences.append(Difference(_table_of(found, cell), found.name, day, *clicks, *label))
+    return Audit(
+        since=span[0],
+        through=span[1],
+        timezone=last["timezone"],
+        links=len(account.listed),
+        differences=tuple(differences),
+        missing=run.missing,
+        changed=tuple(sorted(account.changed)),
+    )
+
+
+async def _begin(run: _Run, this: dict[str, Any]) -> None:
+    """Say whose the rows of clicks will be, before any is written, and remove those of other links.
+
+    So a load that is interrupted leaves no rows under a slashtag that are those of other links.
+    """
+    account, changes = run.account, list[Replacement]()
+    if foreign := account.changed & account.ever_held:
+        changes += (
+            Replacement(table, foreign, None, ()) for table in ("clicks_daily", "clicks_by_dimension")
         )
-        for table, comparison in comparisons if span[0] <= span[1] else ():
-            async for found in comparison.run():
-                differences += _differences(table, found)
-            missing += comparison.failed
-        return Audit(
-            since=span[0],
-            through=span[1],
-            timezone=last.timezone,
-            links=len(account.listed),
-            differences=tuple(differences),
-            missing=tuple(missing),
-            changed=tuple(sorted(account.changed)),
+    if rows := [*account.unlike(), *account.gone_rows(this["loaded_at"])]:
+        changes.append(Replacement("links", [row[ID] for row in rows], None, rows))
+    if run.tags != sorted(await run.warehouse.rows("tags")):
+        changes.append(Replacement("tags", None, None, run.tags))
+    if changes:
+        await run.warehouse.replace(*changes, _row_of(this))
+        account.hold(rows)
+
+
+async def _write(warehouse: Warehouse, found: list[Found]) -> None:
+    """Replace all rows that some names have in a month, or in another span."""
+    changes: dict[str, tuple[set[str], list[Row]]] = {}
+    for each in found:
+        for cell in {**each.held, **each.counted}:
+            names, rows = changes.setdefault(_table_of(each, cell), (set(), []))
+            names.add(each.name)
+            if clicks := each.counted[cell]:
+                rows.append((each.name, *cell, clicks))
+    if found:
+        first, last = found[0].span
+        # `clicks_by_dimension` has months by their first day, also one of which only a part is held.
+        span = first if first == date.min else first.replace(day=1), last
+        await warehouse.replace(
+            *(Replacement(table, names, span, rows) for table, (names, rows) in changes.items())
         )
 
 
-async def _read_account(
-    session: AsyncSession, warehouse: Warehouse, progress: TableProgress | None
-) -> tuple[Account, list[Row]]:
-    """Return the links as they are listed and held, and the rows of all tags, by id."""
-    links = session.urls.list(progress=progress and partial(progress, "links"))
-    account = Account(await links.to_list(), await warehouse.rows("links"))
-    return account, sorted(map(_tag_row, await session.tags.list().to_list()))
+def _table_of(found: Found, cell: tuple[Any, ...]) -> str:
+    return found.table if len(cell) == 1 else "clicks_by_dimension"
 
 
-def _clocks(session: AsyncSession, now: datetime) -> tuple[datetime, datetime]:
+def _row_of(load: dict[str, Any]) -> Replacement:
+    return Replacement("loads", [load["loaded_at"]], None, [tuple(load.values())])
+
+
+def _clocks(session: AsyncSession) -> tuple[datetime, datetime]:
     """Return the present by this machine's clock and the service's, the earlier one first.
 
-    Days up to the later one are compared, at most one more than this machine knows; days that are over by the
-    earlier one count as such.
+    Days up to the later one are compared, one more at most than this machine knows; those before the earlier
+    one count as over.
     """
-    answered = session.metrics.oldest_answer
+    now, answered = datetime.now(UTC), session.metrics.oldest_answer
     served = now if answered is None else datetime.fromtimestamp(answered, UTC)
     return min(now, served), max(now, min(served, now + DAY))
-
-
-def _comparisons(
-    session: AsyncSession,
-    warehouse: Warehouse,
-    settings: _Last,
-    links: list[str],
-    tags: list[Row],
-    span: Span,
-    *,
-    moved: Set[str] = frozenset(),
-    unknown: Collection[str],
-    clicked: Collection[str],
-    gone: Collection[str],
-    progress: TableProgress | None,
-    **options: Any,
-) -> Iterator[tuple[str, Comparison]]:
-    """Yield the comparison of each table of clicks by day."""
-    zone, of_tags = parse_zone(settings.timezone), [tag[1] for tag in tags if tag[1]]
-    more: dict[str, Any] = {"unknown": unknown, "clicked": clicked, "gone": gone}
-    more["dimensions"] = settings.dimensions.split(",") if settings.dimensions else []
-    tables = {"clicks_daily": (links, more), "clicks_by_tag": (of_tags, {"moved": moved})}
-    for table in ("clicks_daily", *["clicks_by_tag"] * settings.by_tag):
-        (names, more), step = tables[table], progress and partial(progress, table)
-        yield (
-            table,
-            Comparison(session, warehouse, table, names, span, zone, progress=step, **options, **more),
-        )
-
-
-def _differences(table: str, found: Found) -> Iterator[Difference]:
-    for day in found.days:
-        yield Difference(table, found.name, day, found.held[day], found.counted[day])
-    for label in sorted(found.held_labels | found.labels):
-        held, counted = found.held_labels[label], found.labels[label]
-        if held != counted:
-            month = found.span[0].replace(day=1)
-            yield Difference("clicks_by_dimension", found.name, month, held, counted, *label)

@@ -3,24 +3,24 @@
 import os
 import re
 from collections.abc import Collection, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
 import anyio
 import dlt
-from dlt.common.configuration.exceptions import ConfigFieldMissingException
 from filelock import FileLock, Timeout
 
 from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
 from .._internal import check_local_path, in_thread, object_url
 from ._database import Database
 from ._folder import Folder
-from ._tables import Replacement, Row, Span, Store
+from ._tables import Replacement, Row, Span
 
-#: What a file or folder may be, and what its path must not have: it is taken for part of a URL.
-LOCAL = {"duckdb": "?", "sqlite": "%?", "filesystem": "*?["}
+#: What a file or folder may be.
+LOCAL = ("duckdb", "sqlite", "filesystem")
 #: What drivers may quote of a connection string: what is before its host, where a password may have an @ that
 #: was not quoted, and values of settings.
 _CREDENTIALS = re.compile(
@@ -55,78 +55,61 @@ class Warehouse:
         url = None if path is None else object_url(path)
         if path is not None and url is None:
             check_local_path(path)
-            path = (
-                Path(path).absolute()
-                if not os.fspath(path).endswith(("/", os.sep))
-                else f"{Path(path).absolute()}/"
-            )
         self.destination = destination or _kind_of(path, url)
-        self.place = str(url or path or self.destination)
         if (self.destination in LOCAL) != (path is not None) or (url and self.destination != "filesystem"):
             needs = "takes no path" if path is not None else "needs the path of its file or folder"
             raise InvalidRequestError(f"{self.destination} {needs}")
         self.dataset = dataset or ("main" if self.destination == "sqlite" else "slashtag")
-        if path is not None and url is None:
-            self._check(Path(path))
-        self._lock = None
-        if url is None and self.destination in ("sqlite", "filesystem"):
-            self._lock = FileLock(f"{self.place.rstrip('/')}.lock", blocking=False)
-
-    def _check(self, path: Path) -> None:
-        """Refuse a path of another kind, and one that dlt or DuckDB would take for another."""
-        found = _kind_of(path, None) if path.exists() else self.destination
-        if found != self.destination:
-            raise InvalidRequestError(f"{path} is of destination {found}, not {self.destination}")
-        if wrong := "".join(sorted({*LOCAL[self.destination]} & {*str(path)})):
-            raise ConfigurationError(f"{self.destination} cannot have {wrong} in a path: {path}")
-        # DuckDB calls a database as its file, up to the first dot.
-        if self.destination == "duckdb" and path.name.partition(".")[0].lower() == self.dataset.lower():
-            raise ConfigurationError(
-                f"DuckDB cannot tell the file {path.name} from the schema {self.dataset}: give either "
-                "another name (--dataset)"
-            )
+        self._path = None if path is None or url else Path(path).absolute()
+        self.place = str(url or self._path or self.destination)
+        if self.destination == "duckdb" and self._path and self._path.name.split(".")[0] == self.dataset:
+            problem = f"DuckDB cannot tell the file {self._path.name} from the schema {self.dataset}"
+            raise ConfigurationError(f"{problem}: give either another name (--dataset)")
 
     def __enter__(self) -> Self:
         # A connection does one thing at a time.
-        self._turn = anyio.Lock()
-        with self._errors():
-            if self._lock is not None:
-                Path(self._lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-                self._lock.acquire()
-            is_new = not Path(self.place).exists()
+        self._turn, self._held = anyio.Lock(), ExitStack()
+        is_new = self._path is not None and not self._path.exists()
+        with self._errors(), ExitStack() as held:
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                if self.destination != "duckdb":  # which locks its file itself
+                    held.enter_context(FileLock(f"{self._path}.lock", blocking=False))
             try:
-                self._store = self._connect()
+                self._store = self._connect(held)
+                held.callback(self._store.close)
                 self._store.open()
-            except BaseException:
-                self.__exit__()
-                if is_new and self.destination == "duckdb":
+            except Exception:
+                if self.destination == "duckdb" and self._path and is_new:
                     # A file whose beginning alone is there, as of a full disk, could not be opened again.
-                    Path(self.place).unlink(missing_ok=True)
+                    self._path.unlink(missing_ok=True)
                 raise
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(Exception):  # all that it was to keep is kept
-            self._store.close()
-        if self._lock is not None:
-            self._lock.release()
+        with self._errors():
+            self._held.close()
 
-    def _connect(self) -> Store:
+    def _connect(self, held: ExitStack) -> Database | Folder:
         for name, value in (("dlthub_telemetry", False), ("log_level", "CRITICAL")):
             if dlt.config.get(f"runtime.{name}") is None:
                 dlt.config[f"runtime.{name}"] = value
+        destination: Any = self.destination
         destinations: Any = dlt.destinations
-        url = self.place if "://" in self.place else Path(self.place).as_uri() if "/" in self.place else ""
-        of_kind = {
-            "duckdb": lambda: destinations.duckdb(self.place),
-            "sqlite": lambda: destinations.sqlalchemy(f"sqlite:///{self.place}?timeout=30"),
-            "filesystem": lambda: destinations.filesystem(url),
-        }
-        destination = of_kind.get(self.destination, lambda: self.destination)()
+        if destination == "duckdb":
+            destination = destinations.duckdb(held.enter_context(import_module("duckdb").connect(self._path)))
+        elif destination == "sqlite":
+            sqlalchemy: Any = import_module("sqlalchemy")
+            url = sqlalchemy.URL.create("sqlite", database=self.place, query={"timeout": "30"})
+            engine = sqlalchemy.create_engine(url)
+            held.callback(engine.dispose)
+            destination = destinations.sqlalchemy(engine)
+        elif destination == "filesystem":
+            destination = destinations.filesystem(self._path.as_uri() if self._path else self.place)
         found: Any = dlt.dataset(destination, self.dataset, dlt.Schema("slashtag"))
         if self.destination == "filesystem":
-            client = found.destination_client
-            return Folder(client.fs_client, client.dataset_path)
+            return Folder(found.destination_client.fs_client, found.destination_client.dataset_path)
         return Database(found.sql_client)
 
     async def rows(
@@ -152,18 +135,12 @@ class Warehouse:
             raise
         except Timeout:
             raise ExportError(f"{self.place}: another load into it is under way") from None
-        except ConfigFieldMissingException:
-            setting = f"DESTINATION__{self.destination.upper()}__CREDENTIALS"
-            raise ConfigurationError(f"{self.destination} is not configured: set {setting}") from None
         except Exception as error:
             cause: BaseException = error
-            while not isinstance(cause, SlashtagError) and (deeper := cause.__cause__):
+            while deeper := cause.__cause__:
                 cause = deeper
-            if isinstance(cause, ImportError):
-                problem = f"{self.destination} needs more packages: see dlt's page of it ({cause})"
-                raise ConfigurationError(problem) from None
-            lines = str(cause).strip().splitlines()
-            text = _CREDENTIALS.sub("***", lines[0] if lines else type(cause).__name__)
+            (line, *_) = str(cause).strip().splitlines() or [type(cause).__name__]
+            text = _CREDENTIALS.sub("***", line)
             raise ExportError(f"{self.place} failed: {text}; what is loaded stays, load again") from None
 
 
