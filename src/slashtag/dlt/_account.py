@@ -98,8 +98,8 @@ class Account:
             if not same or same * 10 < len(self._present) * 9:
                 raise ConfigurationError(
                     f"the warehouse holds another account than that of this apikey at {session.base_url}, "
-                    f"which has {same:,} of its {len(self._present):,} links: use the apikey of that account, or "
-                    "another path or --dataset for this one"
+                    f"which has {same:,} of its {len(self._present):,} links: use the apikey of that "
+                    "account, or another path or --dataset for this one"
                 )
             log.warning("the apikey is new; its account has the links that the warehouse holds")
         return f"{salt}:{own}"

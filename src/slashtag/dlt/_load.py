@@ -244,7 +244,7 @@ async def load(
         through=this["through"],
         timezone=timezone,
         links=len(account.listed),
-        rows=dict(rows),
+        rows=dict(sorted(rows.items())),
         mended=mended,
         missing=missing,
     )
