@@ -121,7 +121,6 @@ def test_a_full_disk_is_one_line(cli: Cli, own: Sandbox, path: str, most: int) -
         (("sync", *SINCE), "path"),
         (("sync", "clicks", "--destination", "postgres", *SINCE), "takes no path"),
         (("sync", "--destination", "duckdb", *SINCE), "needs the path"),
-        (("sync", "text.txt", "--destination", "filesystem", *SINCE), "filesystem"),
         (("sync", "clicks.duckdb", "--since", "yesterday"), "'--since': 'yesterday'"),
         (("sync", "clicks.duckdb"), "--since"),
         (("sync", "clicks.duckdb", *SINCE, "--dimensions", "size"), "no dimension 'size'"),
@@ -135,12 +134,11 @@ def test_a_full_disk_is_one_line(cli: Cli, own: Sandbox, path: str, most: int) -
 def test_wrong_usage_exits_with_2_before_anything_is_sent_or_made(
     cli: Cli, box: Sandbox, tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
-    Path("text.txt").write_text("no database")
     ran = cli(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert says in ran.error
     assert not box.requests
-    assert names(tmp_path) == ["text.txt"]
+    assert names(tmp_path) == []
 
 
 def test_without_dlt_the_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
