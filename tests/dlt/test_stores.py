@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from datetime import time as clock_time
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from slashtag import ConfigurationError, ExportError
 from slashtag.dlt import Warehouse
+from slashtag.dlt._database import Database
+from slashtag.dlt._folder import Folder
 from slashtag.dlt._tables import Replacement
 from slashtag.sandbox import Sandbox
+from tests.support.buckets import s3_server
 from tests.support.warehouses import (
     DAY,
+    START,
     Clock,
     MemoryWarehouse,
     audit_of,
     held,
     load_into,
     rename,
+    simulated_clock,
     swap,
     truth,
 )
@@ -38,9 +51,9 @@ def change(box: Sandbox, clock: Clock) -> None:
     """Have a day with late clicks, links that are renamed and swapped, and a new one."""
     clock.today += DAY
     one, two, three, four, *_ = sorted(url.slashtag for url in box.truth.urls() if url.domain_id == 0)
-    rename(box, one, "renamed")
+    rename(box, one, f"renamed-{clock.today}")
     swap(box, two, three)
-    new = box.add_url("new")
+    new = box.add_url(f"new-{clock.today}")
     for link, ago in ((new, 3), (four, 17), (four, 0)):
         box.add_click(link, datetime.combine(clock.today - ago * DAY, clock_time(5), UTC), times=2)
 
@@ -91,3 +104,149 @@ async def test_rows_are_replaced_as_in_memory(target: Warehouse) -> None:
                         continue
                     expected = await memory.rows(table, span, names)
                     assert sorted(await target.rows(table, span, names)) == sorted(expected)
+
+
+class Stop(BaseException):
+    """A load is killed."""
+
+
+@contextmanager
+def killed(after: int) -> Iterator[list[int]]:
+    """Kill what runs before the statement, or the file, with this number; gives how many are left."""
+    left = [after]
+
+    def counting(original: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Stop
+            return original(*arguments)
+
+        return counted
+
+    with (
+        patch.object(Database, "_execute", counting(Database._execute)),
+        patch.object(Folder, "_rewrite", counting(Folder._rewrite)),
+    ):
+        yield left
+
+
+@EVERY
+async def test_a_load_that_is_killed_between_any_two_writes_goes_on(target: Warehouse) -> None:
+    account = {"urls": 6, "clicks": 60, "since": "2024-01-01T00:00:00Z", "until": "2024-03-10T12:00:00Z"}
+    with Sandbox(tags=2, **account) as box, simulated_clock(box) as clock:
+        for night in range(2):
+            # Killed later and later, until it is done.
+            for writes in range(night, 400, 3):
+                try:
+                    with killed(writes):
+                        await load_into(target, box, **OPTIONS)
+                    break
+                except Stop:
+                    continue
+            await check(target, box, clock.today)
+            change(box, clock)
+
+
+@pytest.mark.parametrize("target", ["sqlite", "filesystem", "postgres"], indirect=True)
+async def test_a_second_load_is_refused_while_one_is_under_way(target: Warehouse) -> None:
+    place = None if target.destination == "postgres" else target.place
+    other = Warehouse(place, target.destination, dataset=target.dataset)
+    with target, pytest.raises(ExportError, match="another load"), other:
+        pass
+    with other:
+        assert await other.rows("links") == []
+
+
+def test_a_file_that_another_program_has_open_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "clicks.duckdb"
+    program = f"import duckdb; file = duckdb.connect({str(path)!r}); print('open', flush=True); input()"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(ExportError, match="lock") as raised, Warehouse(path):
+            pass
+        other.communicate(b"\n")
+    assert "\n" not in str(raised.value)
+    with Warehouse(path):
+        pass
+
+
+def drop(target: Warehouse, table: str, column: str = "") -> None:
+    """Drop a table, or a column of it."""
+    with target:
+        store: Any = target._store
+        if isinstance(store, Folder):
+            store._files.rm(store._paths(table, None))
+        else:
+            name = store._client.make_qualified_table_name(table)
+            statement = f"ALTER TABLE {name} DROP COLUMN {column}" if column else f"DROP TABLE {name}"
+            store._client.execute_sql(statement)
+
+
+@EVERY
+async def test_a_table_that_was_dropped_is_filled_again(
+    target: Warehouse, box: Sandbox, clock: Clock
+) -> None:
+    await load_into(target, box, **OPTIONS)
+    for table in ("clicks_daily", "links", "loads"):
+        drop(target, table)
+        await load_into(target, box, **OPTIONS)
+        await check(target, box, clock.today)
+
+
+@EVERY
+def test_tables_of_an_earlier_version_are_refused(target: Warehouse) -> None:
+    if target.destination == "filesystem":
+        (Path(target.place) / "slashtag" / "loads").mkdir(parents=True)
+    else:
+        drop(target, "loads", "format")
+    with pytest.raises(ConfigurationError, match="version"), target:
+        pass
+
+
+@pytest.mark.parametrize("name", ["a b%20c", "q?x=1", "st*r[1]", "ä'b", "clicks.v2"])
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "filesystem"])
+async def test_a_path_is_a_path_whatever_its_characters(tmp_path: Path, kind: str, name: str) -> None:
+    for _ in range(2):
+        with Warehouse(tmp_path / name, kind) as target:
+            await target.replace(Replacement("clicks_daily", ["a"], None, [("a", START, 1)]))
+            assert await target.rows("clicks_daily") == [("a", START, 1)]
+    assert {path.name.removesuffix(".lock") for path in tmp_path.iterdir()} == {name}
+    assert Warehouse(tmp_path / name).destination == kind
+
+
+def test_no_password_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "pass@w:ord"
+    monkeypatch.setenv(
+        "DESTINATION__POSTGRES__CREDENTIALS", f"postgresql://loader:{secret}@127.0.0.1:1/clicks"
+    )
+    for destination in ("postgres", "no-such"):
+        with pytest.raises(ExportError) as raised, Warehouse(destination=destination):
+            pass
+        assert secret not in repr(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_file_called_as_its_schema_needs_another_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="--dataset"):
+        Warehouse(tmp_path / "slashtag.duckdb")
+    with Warehouse(tmp_path / "slashtag.duckdb", dataset="clicks"):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_a_bucket_has_one_file_a_month(box: Sandbox, clock: Clock) -> None:
+    if not os.environ.get("CI"):
+        pytest.importorskip("moto")
+        pytest.importorskip("s3fs")
+    with s3_server("lake") as system:
+        target = Warehouse("s3://lake/a")
+        for _ in range(2):
+            assert (await load_into(target, box, **OPTIONS)).complete
+            await check(target, box, clock.today)
+            change(box, clock)
+        system.invalidate_cache()
+        files = system.glob("lake/a/slashtag/clicks_daily/*")
+        assert [file.rpartition("/")[2] for file in files] == ["2024-02.parquet", "2024-03.parquet"]

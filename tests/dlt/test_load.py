@@ -1,0 +1,337 @@
+"""What loads and audits do about what they meet: each case by the tables that it leaves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from typing import Any
+
+import msgspec
+import pytest
+
+from slashtag import ConfigurationError, ExportError, Failure, InvalidRequestError, RetryPolicy, parse_zone
+from slashtag.dlt import ShrunkListingError, load
+from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import altered, forget, new_key, refused_links, refused_tag
+from tests.support.warehouses import (
+    DAY,
+    START,
+    Clock,
+    MemoryWarehouse,
+    audit_of,
+    held,
+    load_into,
+    rename,
+    retag,
+    session,
+    truth,
+)
+
+CLICKS = ("clicks_daily", "clicks_by_tag", "clicks_by_dimension")
+ALL: dict[str, Any] = {"by_tag": True, "dimensions": ("country", "device")}
+
+
+async def wrong(warehouse: Any, box: Sandbox, clock: Clock, *tables: str) -> list[Any]:
+    """Return the rows that are not those of the truth."""
+    found: list[Any] = []
+    for table in tables or CLICKS:
+        found += (await held(warehouse, table)).items() ^ truth(box, table, clock.today).items()
+    return found
+
+
+def click(box: Sandbox, link: Any, day: date, times: int = 1) -> None:
+    box.add_click(link, datetime.combine(day, clock_time(9), UTC), times=times)
+
+
+def some_links(box: Sandbox, count: int) -> list[Any]:
+    """Return links whose slashtag no other link has."""
+    names = [url.slashtag for url in box.truth.urls()]
+    return [url for url in box.truth.urls() if names.count(url.slashtag) == 1][:count]
+
+
+@contextmanager
+def all_time(box: Sandbox, alter: Any) -> Iterator[None]:
+    """Have all-time statistics be as `alter` makes them of the months by year."""
+
+    def answer(asked: Any, answered: Any) -> Any:
+        if not asked.path.endswith("alltime"):
+            return answered
+        changed = alter(answered.data)
+        if changed is None:
+            return msgspec.structs.replace(answered, status=500, message="An error.", data=[])
+        return msgspec.structs.replace(answered, data=changed)
+
+    with altered(box, answer):
+        yield
+
+
+def _more(data: Any) -> Any:
+    years = {year: {month: n + 1 for month, n in of.items()} for year, of in data["clicks_breakdown"].items()}
+    return {**data, "clicks_breakdown": years, "clicks_total": sum(sum(of.values()) for of in years.values())}
+
+
+def _none(data: Any) -> Any:
+    return {**data, "clicks_breakdown": {}, "clicks_total": 0, "clicks_unique": 0, "clicks_repeated": 0}
+
+
+@pytest.mark.parametrize("alter", [_more, lambda data: {**data, "clicks_total": 10**6}, lambda _: None])
+async def test_the_days_decide_where_all_time_statistics_are_wrong_or_missing(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse, alter: Any
+) -> None:
+    quick = {"retry": RetryPolicy(max_attempts=1)}
+    with all_time(box, alter):
+        for _ in range(2):
+            async with session(box, **quick) as opened:
+                assert (await load(opened, memory, START, **ALL)).complete
+            assert not await wrong(memory, box, clock)
+            click(box, box.truth.urls()[3].id, START)
+
+
+async def test_statistics_that_lag_behind_are_loaded_once_they_are_there(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    clock.today += 30 * DAY
+    with all_time(box, _none):
+        assert (await load_into(memory, box, **ALL)).complete
+    assert (await load_into(memory, box, **ALL)).complete
+    assert not await wrong(memory, box, clock)
+
+
+async def test_fewer_clicks_are_asked_for_once_more_before_a_row_is_lowered(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    (link,) = some_links(box, 1)
+    click(box, link.id, START, 5)
+    await load_into(memory, box)
+    hide = "UPDATE click SET link = -link WHERE abs(link) = ?"
+    box.store.write(hide, (link.id,))
+
+    answer = box._service.answer
+
+    def lagging(asked: Any, headers: Any) -> Any:
+        if "no-cache" not in str(headers.get("Cache-Control", headers.get("cache-control", ""))):
+            return answer(asked, headers)
+        box.store.write(hide, (link.id,))
+        try:
+            return answer(asked, headers)
+        finally:
+            box.store.write(hide, (link.id,))
+
+    box._service.answer = lagging  # type: ignore[method-assign]
+    try:
+        loaded = await load_into(memory, box)
+    finally:
+        box._service.answer = answer  # type: ignore[method-assign]
+    assert (loaded.rows, (await held(memory, "clicks_daily"))[link.slashtag, START]) == ({}, 5)
+    await load_into(memory, box)
+    assert (link.slashtag, START) not in await held(memory, "clicks_daily")
+    assert not await wrong(memory, box, clock, "clicks_daily")
+
+
+async def test_tags_and_labels_may_be_switched_on_later_and_are_kept_up_to_date_from_then_on(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    await load_into(memory, box)
+    assert not await held(memory, "clicks_by_tag")
+    await load_into(memory, box, **ALL)
+    assert not await wrong(memory, box, clock)
+    one, other, *_ = (url for url in some_links(box, 50) if url.tag_id is not None)
+    click(box, one.id, START)
+    retag(box, other.id, next(tag.id for tag in box.truth.tags() if tag.id != other.tag_id))
+    assert (await load_into(memory, box)).complete
+    assert not await wrong(memory, box, clock)
+
+
+async def test_an_earlier_since_adds_days_and_a_later_one_takes_none_away(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    await load_into(memory, box, since=date(2024, 3, 5), **ALL)
+    await load_into(memory, box, **ALL)
+    assert not await wrong(memory, box, clock)
+    again = await load_into(memory, box, since=date(2024, 3, 8), **ALL)
+    assert (again.rows, again.since) == ({}, START)
+
+
+async def test_nights_without_changes_cost_two_requests_a_hundred_links_and_leave_the_tables_as_they_are(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    await load_into(memory, box, since=date(2024, 2, 1), dimensions=("country",))
+    before = {table: [*rows] for table, rows in memory.tables.items() if table != "loads"}
+    for _ in range(3):
+        forget(box)
+        loaded = await load_into(memory, box, since=date(2024, 2, 1))
+        assert (loaded.rows, len(box.requests) <= 2 * 2 + 15) == ({}, True)
+    assert before == {table: memory.tables[table] for table in before}
+
+
+async def test_links_and_tags_that_always_fail_cost_the_others_nothing(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    clock.today += 30 * DAY
+    lost = {url.slashtag for url in some_links(box, 3)}
+    for night in range(3):
+        failures: list[Failure] = []
+        with refused_links(box, lost, 403), refused_tag(box, tag := box.truth.tags()[0].name, 403):
+            forget(box)
+            loaded = await load_into(memory, box, **ALL, on_error=failures.append)
+        assert {*loaded.missing} == {*lost, tag}
+        assert sorted(name for each in failures for name in each.keys or (str(each.tag),)) == sorted(
+            loaded.missing
+        )
+        assert {key[0] for key, _ in await wrong(memory, box, clock)} <= {*lost, tag}
+        if night == 1:
+            # Each is asked alone, for all time and for days.
+            asked = [each for each in box.requests if each.status == 403]
+            assert len(asked) <= 2 * len(loaded.missing)
+        click(box, some_links(box, 9)[8].id, clock.today - 40 * DAY)
+    assert (await load_into(memory, box, **ALL)).complete
+    assert not await wrong(memory, box, clock)
+
+
+async def test_a_link_that_cannot_be_asked_for_is_missing(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    box.add_url("a,b")
+    loaded = await load_into(memory, box)
+    assert (loaded.missing, loaded.complete) == (("a,b",), False)
+    assert not await wrong(memory, box, clock, "clicks_daily")
+
+
+async def test_clicks_that_come_while_a_load_runs_are_those_of_the_next(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.today += 30 * DAY
+    links, seen = some_links(box, 20), 0
+
+    def meanwhile(_: Any, answered: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        click(box, links[seen % 20].id, START + seen % 40 * DAY)
+        return answered
+
+    with altered(box, meanwhile), caplog.at_level(logging.WARNING, "slashtag"):
+        for _ in range(2):
+            assert (await load_into(memory, box, **ALL)).complete
+    assert not caplog.records
+    await load_into(memory, box, **ALL)
+    assert not await wrong(memory, box, clock)
+
+
+async def test_a_link_that_is_gone_keeps_its_rows_until_another_has_its_slashtag(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    (link,) = some_links(box, 1)
+    click(box, link.id, START, 7)
+    await load_into(memory, box, **ALL)
+    box.remove_url(link.id)
+    await load_into(memory, box, **ALL)
+    (row,) = await memory.rows("links", None, [link.id])
+    assert (row[-1] is not None, (await held(memory, "clicks_daily"))[link.slashtag, START]) == (True, 7)
+    click(box, box.add_url(link.slashtag), START, 2)
+    await load_into(memory, box, **ALL)
+    assert not await wrong(memory, box, clock)
+
+
+async def test_a_renamed_link_or_tag_has_all_rows_under_its_new_name(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    await load_into(memory, box, **ALL)
+    (link,) = some_links(box, 1)
+    rename(box, link.slashtag, "renamed")
+    box.store.write("UPDATE tag SET name = ? WHERE id = ?", ("renamed tag", box.truth.tags()[0].id))
+    found = await audit_of(memory, box)
+    assert "renamed" in found.changed
+    assert not [each for each in found.differences if each.table == "clicks_daily"]
+    await load_into(memory, box, **ALL)
+    assert not await wrong(memory, box, clock)
+    assert (await audit_of(memory, box)).is_proved
+
+
+async def test_rows_that_should_not_be_there_are_told_and_removed(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    await load_into(memory, box, **ALL)
+    name = some_links(box, 1)[0].slashtag
+    memory.tables["clicks_daily"] += [("nobody", START, 3), (name, date(2020, 1, 1), 3), (name, START, -2)]
+    memory.tables["clicks_by_dimension"].append(("nobody", START.replace(day=1), "country", "DE", 3))
+    memory.tables["clicks_by_tag"].append(("no tag", START, 3))
+    tables = {table: [*rows] for table, rows in memory.tables.items()}
+    told = {(each.table, each.name, each.date) for each in (await audit_of(memory, box)).differences}
+    assert memory.tables == tables
+    assert {row[:1] for row in told} == {("clicks_daily",), ("clicks_by_dimension",), ("clicks_by_tag",)}
+    assert {("clicks_daily", "nobody", START), ("clicks_daily", name, date(2020, 1, 1))} <= told
+    await load_into(memory, box, **ALL)
+    assert not await wrong(memory, box, clock)
+
+
+@pytest.mark.parametrize("timezone", ["+05:30", "Europe/Berlin", "America/New_York"])
+async def test_days_are_those_of_the_zone(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse, timezone: str
+) -> None:
+    clock.today = date(2024, 5, 2)
+    for times in (1, 2):
+        box.add_click(box.truth.urls()[0].id, "2024-03-30T23:30:00+00:00", times=times)
+        assert (await load_into(memory, box, timezone=timezone)).complete
+        rows = await held(memory, "clicks_daily")
+        assert rows == truth(box, "clicks_daily", clock.today, timezone=parse_zone(timezone))
+
+
+async def test_a_clock_that_is_ahead_or_behind_loses_no_day(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    for ahead in (1, -1, 0):
+        click(box, some_links(box, 1)[0].id, clock.today)
+        clock.ahead = timedelta(days=ahead)
+        loaded = await load_into(memory, box, **ALL)
+        assert loaded.through == clock.today + min(ahead, 0) * DAY
+        assert not await wrong(memory, box, clock)
+        clock.today += DAY
+
+
+async def test_a_warehouse_belongs_to_an_account_and_a_zone(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    await load_into(memory, box)
+    tables = {table: [*rows] for table, rows in memory.tables.items()}
+    with pytest.raises(ConfigurationError, match=r"\+00:00"):
+        await load_into(memory, box, timezone="+01:00")
+    with Sandbox(urls=130, clicks=10, seed=5) as other:
+        for run in (load_into, audit_of):
+            with pytest.raises(ConfigurationError, match="another account") as raised:
+                await run(memory, other)
+            assert other.apikey not in str(raised.value)
+    assert memory.tables == tables
+    assert box.apikey not in str(tables)
+    with new_key(box, "another-key-0123456789"), caplog.at_level(logging.WARNING, "slashtag"):
+        assert (await load_into(memory, box)).complete
+        assert "apikey is new" in caplog.text
+    memory.tables["loads"][-1] = (*memory.tables["loads"][-1][:-1], 99)
+    with pytest.raises(ConfigurationError, match="newer version"):
+        await load_into(memory, box)
+
+
+@pytest.mark.parametrize(("gone", "is_loaded"), [(9, True), (13, True), (14, False)])
+async def test_a_listing_that_lost_a_tenth_and_ten_links_is_not_loaded(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse, gone: int, is_loaded: bool
+) -> None:
+    await load_into(memory, box)
+    before = [*memory.tables["links"]]
+    for url in box.truth.urls()[:gone]:
+        box.remove_url(url.id)
+    if not is_loaded:
+        with pytest.raises(ShrunkListingError, match="14 of the 130"):
+            await load_into(memory, box)
+        assert memory.tables["links"] == before
+    assert (await load_into(memory, box, allow_shrink=not is_loaded)).complete
+
+
+async def test_wrong_arguments_are_refused_before_anything_is_opened(box: Sandbox) -> None:
+    for given in ({"dimensions": ("size",)}, {"since": date(2999, 1, 1)}, {"timezone": "Nowhere"}):
+        with pytest.raises(InvalidRequestError):
+            await load_into(None, box, **given)
+    with pytest.raises(ExportError, match="holds no load"):
+        await audit_of(MemoryWarehouse(), box)
+    assert not box.requests
