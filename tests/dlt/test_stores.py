@@ -137,7 +137,7 @@ async def test_a_load_that_is_killed_between_any_two_writes_goes_on(target: Ware
     with Sandbox(tags=2, **account) as box, simulated_clock(box) as clock:
         for night in range(2):
             # Killed later and later, until it is done.
-            for writes in range(night, 400, 3):
+            for writes in range(night, 400, 7):
                 try:
                     with killed(writes):
                         await load_into(target, box, **OPTIONS)

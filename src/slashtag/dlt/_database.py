@@ -15,7 +15,8 @@ from ._tables import TABLES, Replacement, Row, Span, key_of
 MOST_VALUES = 2_000
 #: DuckDB needs more memory for the index of a key than for the rows, and other databases do not enforce keys.
 WITH_KEYS = ("postgres", "sqlite")
-_SELECT = "SELECT {columns} FROM {name}{rest}"
+#: SQLite takes the name of a column that is missing for a text, unless the table is named with it.
+_SELECT = "SELECT {of_table} FROM {name} t{rest}"
 _DELETE = "DELETE FROM {name}{rest}"
 _INSERT = "INSERT INTO {name} ({columns}) VALUES {rest}"
 
@@ -30,11 +31,6 @@ class Database:
     def open(self) -> None:
         client = self._client
         client.open_connection()
-        if self._dialect == "postgres":
-            # Held until the connection ends.
-            lock = "SELECT pg_try_advisory_lock(hashtext(%s))"
-            if client.execute_sql(lock, client.fully_qualified_dataset_name()) != [(True,)]:
-                raise ExportError("another load into it is under way")
         if not client.has_dataset():
             client.create_dataset()
         for table in TABLES:
@@ -45,6 +41,11 @@ class Database:
             except DatabaseException as error:
                 problem = f"{table} has other columns: it was not made by this version of slashtag"
                 raise ConfigurationError(f"{problem}; use another path or --dataset") from error
+        if self._dialect == "postgres":
+            # Held until the connection ends, which an error of a statement, as above, may do.
+            lock = "SELECT pg_try_advisory_lock(hashtext(%s))"
+            if client.execute_sql(lock, client.fully_qualified_dataset_name()) != [(True,)]:
+                raise ExportError("another load into it is under way")
 
     def close(self) -> None:
         self._client.close_connection()
@@ -70,11 +71,16 @@ class Database:
 
     def _execute(self, statement: str, table: str, rest: str, values: Iterable[Any] = ()) -> Any:
         """Run one of the statements; SQLite has no dates, so it gets texts."""
-        columns = ", ".join(map(self._quoted, TABLES[table]))
+        columns = [*map(self._quoted, TABLES[table])]
         name = self._client.make_qualified_table_name(table)
         if self._dialect == "sqlite":
             values = (value.isoformat() if isinstance(value, date) else value for value in values)
-        return self._client.execute_sql(statement.format(name=name, columns=columns, rest=rest), *values)
+        return self._client.execute_sql(
+            statement.format(
+                name=name, columns=", ".join(columns), of_table="t." + ", t.".join(columns), rest=rest
+            ),
+            *values,
+        )
 
     def _create(self, table: str) -> None:
         columns = [f"{self._quoted(name)} {kind}" for name, kind in TABLES[table].items()]
