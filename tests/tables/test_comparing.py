@@ -101,8 +101,8 @@ def test_differences_of_clicks_foot(
         with compare_files(*paths) as comparison:
             *rows, last = comparison
     sums = sum(old.values()), sum(new.values())
-    assert last == RowDifference("sum", "", "", "clicks", *sums)
-    assert last.difference == sums[1] - sums[0] == sum(row.difference or 0 for row in rows)
+    assert last == RowDifference("sum", "", "", "clicks", *sums, sums[1] - sums[0])
+    assert last.difference == sum(row.difference or 0 for row in rows)
     assert (comparison.rows, comparison.clicks) == ((len(old), len(new)), {"clicks": sums})
     told = {row.key: (row.change, row.old, row.new) for row in rows}
     expected = {

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import msgspec
 
@@ -43,6 +43,8 @@ _TABLES = """
     BEGIN;
 """
 
+_decode = msgspec.json.Decoder(list[Any]).decode
+
 log = logging.getLogger("slashtag")
 
 
@@ -51,7 +53,8 @@ class RowDifference(msgspec.Struct, frozen=True):
 
     `key` is its id, `name` the slashtag of a link or the name of a tag; a row without an id has a `key` only.
     Of a row that is added or gone there is one for each column of clicks, or a single one without a column.
-    At the end, "sum" has all clicks of both files. Clicks are numbers.
+    At the end, "sum" has all clicks of both files. Clicks are numbers, and `difference` says by how much they
+    changed.
     """
 
     change: Literal["added", "gone", "changed", "sum"]
@@ -60,21 +63,14 @@ class RowDifference(msgspec.Struct, frozen=True):
     column: str = ""
     old: str | int | None = None
     new: str | int | None = None
-
-    @property
-    def difference(self) -> int | None:
-        """By how much clicks changed; None for what are no clicks."""
-        old, new = self.old, self.new
-        if isinstance(old, str) or isinstance(new, str) or (old is None and new is None):
-            return None
-        return (new or 0) - (old or 0)
+    difference: int | None = None
 
 
 class _Read(msgspec.Struct):
     """What is known of a file once it was read; `days` are the first and the last one of its rows."""
 
+    clicks: dict[str, int]
     rows: int = 0
-    clicks: dict[str, int] = {}
     days: tuple[str, ...] = ()
 
 
@@ -93,39 +89,38 @@ class Comparison:
         self._keys = _keys_of(common)
         if columns and not self._keys:
             raise InvalidRequestError(f"{old.where} has no column that names a row: {', '.join(columns)}")
-        left_out = (*self._keys, *VOLATILE, *_DERIVED)
-        self._columns = [name for name in common if name not in left_out]
+        self._columns = [name for name in common if name not in (*self._keys, *VOLATILE, *_DERIVED)]
         self._counts = [name for name in self._columns if name.startswith("clicks")]
         self._file = file
         file.executescript(_TABLES)
         before = self._read(old, "INSERT INTO old VALUES (?, ?)")
         after = self._read(new, "INSERT INTO new VALUES (?, ?)")
-        if before.days and after.days and before.days != after.days and not (old.about and new.about):
-            _refuse("days", old, " to ".join(before.days), new, " to ".join(after.days))
+        days = [" to ".join(each.days) for each in (before, after)]
+        if all(days) and not (old.about and new.about):
+            _check_same("days", old, days[0], new, days[1])
         counted = file.execute("SELECT change, count(*) FROM difference GROUP BY change")
         self.count: Counter[str] = Counter(dict(counted))
         self.rows = before.rows, after.rows
-        self.clicks = {name: (before.clicks.get(name, 0), after.clicks.get(name, 0)) for name in self._counts}
+        self.clicks = {name: (before.clicks[name], after.clicks[name]) for name in self._counts}
 
     def _read(self, table: LoadedTable, insert: str) -> _Read:
-        read, key = _Read(), list[str]()
+        read, key = _Read(dict.fromkeys(self._counts, 0)), list[str]()
         times = [n for n, name in enumerate(self._keys) if name in TIMES]
 
         def rows() -> Iterator[tuple[bytes, bytes]]:
             for line, row in table.iter_rows({*self._keys, *self._columns}):
-                where = f"{table.where}, line {line}"
-                for name in TIMES & row.keys():
-                    row[name] = _moment(row[name], f"{where}, column {name}")
-                key[:] = (row[name] for name in self._keys)
-                cells: dict[str, str | int | None] = {name: row[name] for name in self._columns}
+                values = {
+                    name: _value(name, text, f"{table.where}, line {line}") for name, text in row.items()
+                }
+                key[:] = (values[name] or "" for name in self._keys)
                 for name in self._counts:
-                    cells[name] = clicks = _clicks(row[name], f"{where}, column {name}")
-                    read.clicks[name] = read.clicks.get(name, 0) + (clicks or 0)
+                    read.clicks[name] += int(values[name] or 0)
                 read.rows += 1
                 if times:
                     days = (*read.days, key[times[0]], key[times[-1]])
                     read.days = min(days), max(days)
-                yield msgspec.json.encode(key), msgspec.json.encode([*cells.values()])
+                cells = [values[name] for name in self._columns]
+                yield msgspec.json.encode(key), msgspec.json.encode(cells)
 
         try:
             self._file.executemany(insert, rows())
@@ -135,21 +130,19 @@ class Comparison:
 
     def __iter__(self) -> Iterator[RowDifference]:
         found = self._file.execute("SELECT * FROM difference ORDER BY change <> 'gone', place")
-        for change, key, *both, _ in found:
-            old, new = (self._cells(each) for each in both)
+        for change, key, *cells, _ in found:
+            old, new = (dict(zip(self._columns, _decode(each or b"[]"), strict=False)) for each in cells)
             columns = self._counts or [""]
             if change == "changed":
                 columns = [name for name in self._columns if old[name] != new[name]]
-            shown = (new or old) if self._keys == ("id",) else {}
-            name = shown.get("slashtag") or shown.get("name") or ""
+            named = {} if self._counts else new or old
+            name = named.get("slashtag") or named.get("name") or ""
             for column in columns:
-                named = ", ".join(msgspec.json.decode(key))
-                yield RowDifference(change, named, name, column, old.get(column), new.get(column))
+                was, now = old.get(column), new.get(column)
+                by = (now or 0) - (was or 0) if column in self._counts else None
+                yield RowDifference(change, ", ".join(_decode(key)), name, column, was, now, by)
         for column, (before, after) in self.clicks.items():
-            yield RowDifference("sum", "", "", column, before, after)
-
-    def _cells(self, cells: bytes | None) -> dict[str, Any]:
-        return {} if cells is None else dict(zip(self._columns, msgspec.json.decode(cells), strict=True))
+            yield RowDifference("sum", "", "", column, before, after, after - before)
 
 
 @contextmanager
@@ -184,39 +177,39 @@ def _kind_of(columns: Sequence[str]) -> str:
 
 def _check_alike(old: LoadedTable, new: LoadedTable) -> None:
     """Raise InvalidRequestError for rows of another kind, or that are about other clicks."""
-    kinds = [_kind_of(table.columns) for table in (old, new)]
-    if old.columns and new.columns and kinds[0] != kinds[1]:
-        _refuse("kind", old, kinds[0], new, kinds[1])
+    if old.columns and new.columns:
+        _check_same("kind", old, _kind_of(old.columns), new, _kind_of(new.columns))
     for table in (old, new):
         if table.about is not None and not table.about.complete:
             log.warning("%s says of itself that it is not complete", table.where)
     if old.about is not None and new.about is not None:
         for name in ("timezone", "span", "compared_with"):
-            before, after = getattr(old.about, name), getattr(new.about, name)
-            if before != after:
-                _refuse(name.replace("_", " "), old, before, new, after)
+            _check_same(name.replace("_", " "), old, getattr(old.about, name), new, getattr(new.about, name))
 
 
-def _refuse(what: str, old: LoadedTable, before: str, new: LoadedTable, after: str) -> NoReturn:
-    raise InvalidRequestError(
-        f"the files differ in their {what}: {old.where} has {before or 'none'}, {new.where} {after or 'none'}"
-    )
+def _check_same(what: str, old: LoadedTable, before: str, new: LoadedTable, after: str) -> None:
+    if before != after:
+        told = f"{old.where} has {before or 'none'}, {new.where} has {after or 'none'}"
+        raise InvalidRequestError(f"the files differ in their {what}: {told}")
 
 
-def _moment(text: str, where: str) -> str:
-    """Return a day or time in one form: writers differ in the letter between them, zeros and midnights."""
+def _value(name: str, text: str, where: str) -> Any:
+    """Return a cell as it is compared: clicks as a number, and a day or time in one form.
+
+    Writers differ in the letter between day and time, zeros and midnights.
+    """
+    told = f"{where}, column {name}: {text!r} is no"
+    if name.startswith("clicks") and name not in _DERIVED:
+        if text and not text.isdecimal():
+            raise InvalidRequestError(f"{told} number of clicks")
+        return int(text) if text else None
+    if name not in TIMES or not text:
+        return text
     if found := _DAY_FIRST.fullmatch(text):
         day, month, year = found.groups()
         text = f"{year}-{month:0>2}-{day:0>2}"
     with suppress(ValueError):
         return datetime.fromisoformat(text).isoformat().removesuffix("T00:00:00")
-    if text and not re.fullmatch(r"\d{4}-\d\d", text):  # a month
-        raise InvalidRequestError(f"{where}: {text!r} is no day such as 2026-10-01 or 01.10.2026")
+    if not re.fullmatch(r"\d{4}-\d\d", text):  # a month
+        raise InvalidRequestError(f"{told} day such as 2026-10-01 or 01.10.2026")
     return text
-
-
-def _clicks(text: str, where: str) -> int | None:
-    """Return a number of clicks, None where there is none."""
-    if text and not text.isdecimal():
-        raise InvalidRequestError(f"{where}: {text!r} is no number of clicks")
-    return int(text) if text else None

@@ -101,13 +101,11 @@ def _parquet(file: BytesIO) -> Content:
     told: dict[bytes, bytes] = parquet.metadata.metadata or {}
     about = About.of({name.decode().removeprefix("slashtag."): text.decode() for name, text in told.items()})
 
-    def rows() -> Iterator[Sequence[Any]]:
-        for batch in parquet.iter_batches():
-            columns = [
-                # Times of Python have no nanoseconds.
-                each.cast("timestamp[us]", safe=False) if str(each.type) == "timestamp[ns]" else each
-                for each in batch.columns
-            ]
-            yield from zip(*(each.to_pylist() for each in columns), strict=True)
+    def values(column: Any) -> Any:
+        # Times of Python have no nanoseconds.
+        has_nanoseconds = str(column.type) == "timestamp[ns]"
+        return (column.cast("timestamp[us]", safe=False) if has_nanoseconds else column).to_pylist()
 
-    return None, about, False, chain([(1, parquet.schema_arrow.names)], enumerate(rows(), 2))
+    batches = (batch.columns for batch in parquet.iter_batches())
+    rows = (row for columns in batches for row in zip(*map(values, columns), strict=True))
+    return None, about, False, chain([(1, parquet.schema_arrow.names)], enumerate(rows, 2))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from importlib import import_module
 from io import BytesIO
-from itertools import chain, repeat
+from itertools import chain, tee
 from typing import Any
 from zipfile import ZipFile
 
@@ -54,7 +54,7 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
         if not {"content.xml", "xl/workbook.bin"}.isdisjoint(archive.namelist()):
             raise InvalidRequestError("is an .ods or .xlsb; save it as .xlsx, or as .csv")
         sheets = [name for name in archive.namelist() if "worksheets/" in name]
-        marks = set[bytes]().union(*(_marks_of(archive, name) for name in sheets))
+        marks = {mark for name in sheets for mark in _MARKS.findall(archive.read(name))}
     if b"mergeCell" in marks:
         raise InvalidRequestError("has merged cells, of which only the first holds something; unmerge them")
     with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
@@ -63,7 +63,10 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
     is_calculated = not (books[1].calculation and books[1].calculation.fullCalcOnLoad)
     about, found = None, dict[str, Any]()
     for values, formulas in zip(*(book.worksheets for book in books), strict=True):
-        rows = _rows(values, formulas if b"f" in marks else None, is_calculated)
+        values.reset_dimensions()  # which other writers get wrong
+        formulas.reset_dimensions()
+        both = (values.iter_rows(), formulas.iter_rows()) if b"f" in marks else tee(values.iter_rows())
+        rows = _rows(zip(*both, strict=True), is_calculated)
         if values.title == ABOUT:
             held = list(rows)
             about = About.of({str(cells[0]): str(cells[-1]) for _, cells in held})
@@ -80,26 +83,11 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
     return sheet, about, False, rows
 
 
-def _marks_of(archive: ZipFile, name: str) -> set[bytes]:
-    """Return which of the _MARKS a sheet has."""
-    found, end = set[bytes](), b""
-    with archive.open(name) as part:
-        while data := part.read(2**20):  # a sheet may be larger than the memory
-            found.update(_MARKS.findall(end + data))
-            end = data[-40:]
-    return found
-
-
-def _rows(values: Any, formulas: Any, is_calculated: bool) -> Iterator[tuple[int, list[Any]]]:
-    """Yield rows with cells, as wide as the first one; `formulas` is None where there are none."""
+def _rows(both: Iterable[tuple[Any, Any]], is_calculated: bool) -> Iterator[tuple[int, list[Any]]]:
+    """Yield rows with cells, as wide as the first one, given their values and formulas."""
     width = 0
-    values.reset_dimensions()  # which other writers get wrong
-    others: Iterable[Any] = repeat(None)
-    if formulas is not None:
-        formulas.reset_dimensions()
-        others = formulas.iter_rows()
-    for n, (row, other) in enumerate(zip(values.iter_rows(), others, strict=False), 1):
-        cells = [_cell(*pair, is_calculated) for pair in zip(row, other or row, strict=True)]
+    for n, (row, formulas) in enumerate(both, 1):
+        cells = [_cell(*pair, is_calculated) for pair in zip(row, formulas, strict=True)]
         if any(cell not in (None, "") for cell in cells):
             width = width or len(cells)
             yield n, cells + [""] * (width - len(cells))
@@ -141,21 +129,18 @@ class XlsxWriter(Writer):
         self._cells = [library.cell.WriteOnlyCell(self._sheet) for _ in table.columns]
         for n, (column, cell) in enumerate(zip(table.columns, self._cells, strict=True), 1):
             form = "0" if column.name in _IDENTIFIERS else _FORMATS.get(column.kind, "General")
-            cell.number_format = form
-            letter = library.utils.get_column_letter(n)
-            self._sheet.column_dimensions[letter].width = _WIDTHS.get(column.kind, 12)
-        self._append([*table.names])
-
-    def _append(self, cells: list[Any]) -> None:
-        with writing_to("the workbook"):  # the library has a temporary file
-            self._sheet.append(cells)
-        self._rows += 1
+            cell.number_format, cell.column = form, n
+            self._sheet.column_dimensions[cell.column_letter].width = _WIDTHS.get(column.kind, 12)
+        self.write([table.names])
 
     def write(self, rows: Iterable[Row], /) -> None:
         for row in rows:
             if self._rows > MOST_ROWS:
                 raise ExportError(f"a sheet holds {MOST_ROWS:,} rows; export to .csv or .parquet")
-            self._append(list(map(_set, self._table.columns, self._cells, row)))
+            cells = list(map(_set, self._table.columns, self._cells, row))
+            with writing_to("the workbook"):  # the library has a temporary file
+                self._sheet.append(cells)
+            self._rows += 1
 
     def close(self) -> None:
         """Write the workbook, and remove its temporary files."""

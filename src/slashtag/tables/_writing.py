@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from .. import ExportError, InvalidRequestError
-from .._internal import AtomicFile, arrow_columns, import_extra
+from .._internal import AtomicFile, Kind, arrow_columns, import_extra
 from ._object import open_file
 from ._table import About, Row, Table, Writer
 from ._workbook import XlsxWriter
@@ -63,11 +63,9 @@ class ParquetWriter(Writer):
     """
 
     def __init__(self, file: Sink, table: Table) -> None:
-        self._table = table
-        schema = arrow_table(table, ()).schema
-        self._parquet = import_extra("parquet", "pyarrow.parquet").ParquetWriter(
-            file, schema, compression="zstd"
-        )
+        self._kinds: dict[str, Kind] = {column.name: column.kind for column in table.columns}
+        parquet = import_extra("parquet", "pyarrow.parquet")
+        self._parquet = parquet.ParquetWriter(file, arrow_columns(self._kinds, ()).schema, compression="zstd")
         self._rows: list[Row] = []
 
     def write(self, rows: Iterable[Row], /) -> None:
@@ -77,7 +75,12 @@ class ParquetWriter(Writer):
                 self._flush()
 
     def _flush(self) -> None:
-        self._parquet.write_table(arrow_table(self._table, self._rows))
+        columns = [
+            # A number among texts, as `diff` has them.
+            [None if value is None else str(value) for value in values] if kind == "text" else values
+            for kind, values in zip(self._kinds.values(), zip(*self._rows, strict=True), strict=True)
+        ]
+        self._parquet.write_table(arrow_columns(self._kinds, columns))
         self._rows.clear()
 
     def close(self) -> None:
@@ -89,19 +92,6 @@ class ParquetWriter(Writer):
                 self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in texts})
         finally:
             self._parquet.close()
-
-
-def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Return rows as a typed Arrow table; raises ExportError as `ParquetWriter`, and without pyarrow."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
-    return arrow_columns(
-        {column.name: column.kind for column in table.columns},
-        [
-            # A number among texts, as `diff` has them.
-            [None if value is None else str(value) for value in values] if column.kind == "text" else values
-            for column, values in zip(table.columns, columns, strict=True)
-        ],
-    )
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -37,7 +37,7 @@ app = typer.Typer()
 File = partial(Argument, exists=True, dir_okay=False)
 DIFFERENCES = Table(
     (
-        *map(Column, RowDifference.__struct_fields__),
+        *map(Column, RowDifference.__struct_fields__[:-1]),
         Column("difference", "int"),
         Column("change_percent", "float"),
     )
@@ -174,7 +174,7 @@ def diff(
     Nothing is sent.
     """
     with compare_files(old, new) as found, output.writer(DIFFERENCES) as writer:
-        writer.write((*astuple(each), each.difference, _change(each)) for each in found)
+        writer.write((*astuple(each), _change(each)) for each in found)
     rows = ("rows", found.rows), *found.clicks.items()
     told = ", ".join(f"{before:,} and {after:,} {name}" for name, (before, after) in rows)
     changes = [f"{found.count[change]:,} {change}" for change in ("added", "gone", "changed")]
