@@ -345,6 +345,21 @@ def test_what_a_session_refuses_shows_no_secret(options: dict[str, Any]) -> None
     assert leaks(variables(told.value)) == leaks(shown(told.value)) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("urls", {"password": PASSWORD, "x": object()}),
+        ("urls", {"password": PASSWORD + "\ud83d"}),
+        ("..", {"password": PASSWORD}),
+    ],
+)
+async def test_no_variable_shows_a_secret_where_nothing_is_sent(path: str, value: object) -> None:
+    async with Wire([]) as wire, connect(wire, apikey=APIKEY, apisecret=APISECRET) as session:
+        with pytest.raises(InvalidRequestError) as told:
+            await session.request("POST", path, json=value)
+    assert leaks(variables(told.value)) == leaks(shown(told.value)) == []
+
+
 async def test_rich_shows_none_in_a_traceback_with_local_variables() -> None:
     console = Console(file=io.StringIO(), width=200, record=True)
     async with Wire(wires.stall()) as wire, connect(wire, apikey=APIKEY, apisecret=APISECRET) as session:

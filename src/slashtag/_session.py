@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
@@ -33,8 +32,6 @@ from ._errors import (
     ConfigurationError,
     InvalidRequestError,
     SessionClosedError,
-    SlashtagError,
-    TransportError,
     UnexpectedResponseError,
 )
 from ._fanout import Tasks
@@ -79,9 +76,6 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 T = TypeVar("T")
-
-#: Attempts of a request that its caller can do without.
-OPTIONAL_ATTEMPTS = 3
 
 log = logging.getLogger("slashtag")
 
@@ -350,24 +344,6 @@ class AsyncSession:
         view = self.with_options()
         view._use(view._sender.of_operation())
         return view
-
-    async def _optional(self, what: str, request: Callable[[AsyncSession], Awaitable[T]]) -> T | None:
-        """Return what a request gives that the caller can do without; None, with a warning, if it fails.
-
-        `request` is called with a view of the session that makes few attempts, and with the session itself
-        where the service is not reached. Raises errors that all requests would have.
-        """
-        policy = self._sender.retry
-        few = msgspec.structs.replace(policy, max_attempts=min(policy.max_attempts, OPTIONAL_ATTEMPTS))
-        try:
-            return await request(self.with_options(retry=few))
-        except SlashtagError as error:
-            if error.is_fatal:
-                raise
-            if not (isinstance(error, TransportError) and error.unsent):
-                log.warning("%s: left out, as the request failed: %s", what, error)
-                return None
-        return await request(self)
 
     def _list_on_request(self, progress: Progress | None = None) -> Listing[ShortUrl]:
         """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
