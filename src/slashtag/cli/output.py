@@ -2,9 +2,11 @@
 
 import json
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,8 +44,6 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("percent", "change_percent", "clicks_per_day"), "float"),
     **dict.fromkeys(("day", "week"), "date"),
 }
-#: Labels drawn of a dimension that is one of several; the others are summed in one line.
-MOST_LABELS = 8
 
 
 @dataclass
@@ -149,12 +149,13 @@ def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | Non
     """Print rows on stdout.
 
     `widths` has the columns to draw, each with the width of a terminal that has room for it. Each row is then
-    one line, its texts cut where they do not fit. Without it all columns are drawn, and texts wrap.
+    one line, its texts cut where they do not fit, with a bar as long as its clicks. Without it all columns
+    are drawn, and texts wrap.
     """
-    console = Console(highlight=False)
-    names = [name for name, width in widths.items() if width <= console.width] if widths else table.names
-    positions = [table.names.index(name) for name in names]
-    drawing = _new_drawing()
+    console, names = Console(highlight=False), table.names
+    chosen = [name for name, width in widths.items() if width <= console.width] if widths else names
+    positions = [names.index(name) for name in chosen]
+    drawing = RichTable(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     columns = [table.columns[n] for n in positions]
     first_text = next((column for column in columns if column.kind == "text"), None)
     for column in columns:
@@ -167,50 +168,30 @@ def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | Non
             no_wrap=bool(widths) or column.kind != "text",
             max_width=console.width - ROOM_FOR_OTHERS if is_cut else None,
         )
-    for row in rows:
+    bars: list[tuple[Bar, ...]] = [()] * len(rows)
+    if widths and "clicks" in names:
+        drawing.add_column(max_width=BAR_WIDTH)
+        bars = [(bar,) for bar in _bars([row[: names.index("clicks") + 1] for row in rows])]
+    for row, bar in zip(rows, bars, strict=True):
         # Text, not markup: what the service sends is data.
-        drawing.add_row(*(Text(_cell(table.columns[n].name, row[n])) for n in positions))
+        drawing.add_row(*(Text(_cell(names[n], row[n])) for n in positions), *bar)
     console.print(drawing)
+
+
+def _bars(rows: Sequence[Sequence[Any]]) -> Iterator[Bar]:
+    """Yield a bar for the clicks at the end of each row; those of a dimension have a scale of their own."""
+    longest = Counter[object]()
+    for name, *_, clicks in rows:
+        longest[name] = max(longest[name], clicks)
+    is_by_name = len(longest) < len(rows)
+    for name, *_, clicks in rows:
+        yield Bar(longest[name] if is_by_name else max(longest.values()), 0, clicks, color="cyan")
 
 
 def _cell(name: str, value: object) -> str:
     """Return a value as one line; counts are easier to read in groups of digits, ids are copied."""
-    is_count = isinstance(value, int) and name.startswith(("clicks", "hits"))
-    return "" if value is None else f"{value:,}" if is_count else one_line(str(value))
-
-
-class Drawn:
-    """A line of a bar chart: its label, its clicks, and further cells."""
-
-    def __init__(self, label: str, clicks: int, *cells: str) -> None:
-        self.label, self.clicks, self.cells = label, clicks, cells
-
-
-def draw_bars(heads: Sequence[str], sections: Mapping[str, Sequence[Drawn]], total: Drawn) -> None:
-    """Print the lines of one dimension, or the first ones of each of several, and a total.
-
-    `heads` are those of the further cells.
-    """
-    console, drawing = Console(highlight=False, markup=False), _new_drawing()
-    drawing.add_column(no_wrap=True, max_width=console.width - ROOM_FOR_OTHERS - 8 * len(heads))
-    for head in ("clicks", *heads):
-        drawing.add_column(head, justify="right", no_wrap=True)
-    # Bars give way on a narrow terminal.
-    drawing.add_column(max_width=BAR_WIDTH)
-    for n, (title, lines) in enumerate(sections.items()):
-        shown = lines if len(sections) == 1 or len(lines) <= MOST_LABELS + 1 else lines[:MOST_LABELS]
-        longest = max((line.clicks for line in shown), default=0) or 1
-        if n > 0 and lines:
-            drawing.add_row(Text(title, "bold"))
-        for line in shown:
-            bar = Bar(longest, 0, line.clicks, color="cyan")
-            label = "  " * (n > 0) + one_line(line.label)
-            drawing.add_row(
-                label, f"{line.clicks:,}", *line.cells, *[""] * (len(heads) - len(line.cells)), bar
-            )
-        if others := lines[len(shown) :]:
-            # Without a bar, which would dwarf the others.
-            drawing.add_row(f"  {len(others)} others", f"{sum(line.clicks for line in others):,}")
-        drawing.add_section()
-    drawing.add_row(Text(total.label, "bold"), Text(f"{total.clicks:,}", "bold"), *total.cells)
-    console.print(drawing)
+    if isinstance(value, int) and name.startswith(("clicks", "hits")):
+        return f"{value:,}"
+    if isinstance(value, date) and name in ("day", "week"):
+        return f"{value:%Y-%m-%d %a}"
+    return "" if value is None else one_line(str(value))

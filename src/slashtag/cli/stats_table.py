@@ -6,14 +6,14 @@ from datetime import date
 from typing import Any
 
 from .. import GeoStats, PeriodStats, RangeStats
-from .._internal import many
-from ..counts import DAY, Compared, averages, change, compared, count, label_of, percent, rolled
+from ..counts import DAY, ROLLED, Compared, averages, change, compared, count, label_of, percent, rolled
 from .asking import By, Counted
-from .output import Drawn, draw_bars
 from .selection import ResolvedPeriod
 
 #: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31
+#: Labels drawn of a dimension that is one of several; the others are summed in one row.
+MOST_LABELS = 8
 #: What a row has of a comparison.
 COMPARED = ("compared_with", "clicks_before", "change_percent")
 
@@ -47,13 +47,25 @@ class StatsTable:
         """The names of the columns."""
         return [*self._record("", Compared(("",) * max(1, len(self._by.names)), 0, None, None))]
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows."""
-        for title, rows in self._sections().items():
-            for row in rows:
-                yield tuple(self._record(title, row).values())
+    @property
+    def widths(self) -> dict[str, int]:
+        """The columns that are drawn, each with the width of a terminal that has room for it."""
+        return {
+            name: {"compared_with": 120, "clicks_before": 60, "days": 60}.get(name, 0) for name in self.names
+        }
 
-    def _sections(self, *, is_drawn: bool = False) -> dict[str, list[Compared]]:
+    def rows(self, *, is_drawn: bool) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows; where all dimensions are drawn, only the first ones of each."""
+        for title, rows in self._sections(is_drawn=is_drawn).items():
+            is_cut = is_drawn and not self._by.names and title not in ROLLED
+            most = MOST_LABELS if is_cut else len(rows)
+            for row in rows[:most]:
+                yield tuple(self._record(title, row).values())
+            if others := rows[most:]:
+                label, clicks = f"{len(others)} others", sum(row.clicks for row in others)
+                yield tuple(self._record(title, Compared((label,), clicks, None, None)).values())
+
+    def _sections(self, *, is_drawn: bool) -> dict[str, list[Compared]]:
         """Return the rows of what is asked for; by default those of all clicks, and of each dimension."""
         if self._by.names:
             return {"": self._rows_by(self._by.label)}
@@ -64,15 +76,14 @@ class StatsTable:
             totals |= {"unique": "clicks_unique", "repeated": "clicks_repeated"}
         elif is_drawn and isinstance(self._stats, RangeStats) and len(self._stats.clicks) > MOST_DAYS:
             names[0] = "month"
-        found = {name: [self._total(member)] for name, member in totals.items() if not is_drawn}
+        found: dict[str, list[Compared]] = {}
+        for name, member in totals.items():
+            clicks, before = [getattr(self._counted[n].total, member) for n in (0, -1)]
+            against = (
+                self._resolved.spans.before if self._resolved is not None and self._is_compared else None
+            )
+            found[name] = [Compared(("",), clicks, before if against else None, against)]
         return found | {name: self._rows_by(name) for name in names}
-
-    def _total(self, member: str = "total") -> Compared:
-        labels = ("",) * max(1, len(self._by.names))
-        clicks, before = [getattr(self._counted[n].total, member) for n in (0, -1)]
-        if not self._is_compared or self._resolved is None:
-            return Compared(labels, clicks, None, None)
-        return Compared(labels, clicks, before, self._resolved.spans.before)
 
     def _rows_by(self, label: str) -> list[Compared]:
         """Return the rows of a dimension, rolled up, beside what they are compared with."""
@@ -117,38 +128,6 @@ class StatsTable:
         has_days = names[-1] in ("hour", "day", "week") if names else isinstance(self._stats, RangeStats)
         if is_shifted and has_days:
             yield f"days are compared with those {spans.days_apart} days earlier, which are the same weekdays"
-
-    def draw(self) -> None:
-        """Draw the rows of one dimension with bars, or the first ones of each."""
-        heads = {"percent": "%"}
-        heads |= {"clicks_per_day": "a day"} if self._averages else {}
-        heads |= {"clicks_before": "before", "change_percent": "change %"} if self._is_compared else {}
-
-        def line(title: str, row: Compared) -> Drawn:
-            record = self._record(title, row)
-            record["percent"] = percent(row.clicks, self._stats.total)
-            cells = ["" if record[name] is None else f"{record[name]:,}" for name in heads]
-            if row.clicks and row.before == 0:
-                cells[-1] = "new"
-            return Drawn(self._shown("".join(self._by.names[-1:]) or title, row), row.clicks, *cells)
-
-        sections = self._sections(is_drawn=True)
-        drawn = {title: [line(title, row) for row in rows] for title, rows in sections.items()}
-        total = line("", self._total())
-        total.label = "total"
-        draw_bars([*heads.values()], drawn, total)
-
-    def _shown(self, dimension: str, row: Compared) -> str:
-        """Return a label with the weekday of a day, and the number of days of a week that is cut."""
-        label = row.labels[-1]
-        if label is None:
-            return f"({row.compared_with})"
-        if dimension not in ("day", "week", "hour") or not label:
-            return label
-        cut = dimension == self._unit == "week" and self._days[label] < 7
-        return f"{label[:10]} {label_of(label[:10], 'weekday')[:3]}{label[10:]}" + (
-            f" ({many(self._days[label], 'day')})" if cut else ""
-        )
 
 
 def _cell(name: str, label: str | None) -> str | date | None:

@@ -68,12 +68,10 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
         against = resolved.spans.before if resolved is not None and output.compare else ""
         about = run.about(session, span=days, timezone=zone or "+00:00", compared_with=against)
     table = StatsTable(by, counted, resolved)
-    if output.form == "table" and len(by.names) < 2:
-        table.draw()
-    else:
-        what = ", ".join(filter(None, [country, *by.names])) or "stats"
-        title = f"{what} {days}" + f", compared with {against}" * bool(against)
-        output.print(table_of(table.names, title), table.rows(), about=about)
+    what = ", ".join(filter(None, [country, *by.names])) or "stats"
+    title = f"{what} {days}" + f", compared with {against}" * bool(against)
+    rows = table.rows(is_drawn=output.form == "table")
+    output.print(table_of(table.names, title), rows, table.widths, about)
     for note in table.notes():
         run.say(note)
     total = counted[0].total.total
