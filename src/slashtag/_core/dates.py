@@ -193,9 +193,3 @@ def _earlier(start: date, end: date, is_previous: bool) -> tuple[date, date]:
     # A year is 52 weeks, or for more days as many weeks as they touch.
     shift = (days if is_previous else 7 * max(52, -(-days // 7))) * DAY
     return start - shift, end - shift
-
-
-def days_apart(start: date, end: date, first: date, last: date) -> int:
-    """Return how many days before a day of a span the day lies that it is compared with."""
-    apart = (start - first).days
-    return apart if min(end - start, last - first) < 27 * DAY else (apart + 3) // 7 * 7

@@ -23,7 +23,7 @@ Rows = tuple[str, Sequence[tuple[Any, ...]]]
 _SCHEMA = (
     f"PRAGMA application_id={APPLICATION_ID}",
     f"PRAGMA user_version={VERSION}",
-    "CREATE TABLE job (base_url TEXT NOT NULL, salt TEXT NOT NULL, account BLOB NOT NULL)",
+    "CREATE TABLE job (salt TEXT NOT NULL, account BLOB NOT NULL)",
     "CREATE TABLE answer (request BLOB PRIMARY KEY, made REAL NOT NULL, checksum INTEGER NOT NULL,"
     " body BLOB NOT NULL)",
     # Ids of links, or slashtags.
@@ -46,7 +46,7 @@ class JournalFile:
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
         self.path = path
-        self._base_url, self._apikey = base_url, apikey
+        self._account = base_url, apikey
         #: Connection for writing; None while the file is closed.
         self.main: sqlite3.Connection | None = None
         #: The file as it was when it was opened. A session writes to the write-ahead log alone, so this is
@@ -99,7 +99,7 @@ class JournalFile:
                 for statement in _SCHEMA:
                     file.execute(statement)
                 salt = secrets.token_hex(16)
-                file.execute("INSERT INTO job VALUES (?, ?, ?)", (self._base_url, salt, self._account(salt)))
+                file.execute("INSERT INTO job VALUES (?, ?)", (salt, self._hash(salt)))
             else:
                 self._check(file)
                 self.places = dict(file.execute("SELECT name, place FROM link"))
@@ -121,14 +121,13 @@ class JournalFile:
         version = _one(file, "PRAGMA user_version")
         if version != VERSION:
             raise self._unfit(f"was written by another version of slashtag (format {version}, not {VERSION})")
-        base_url, salt, account = file.execute("SELECT * FROM job").fetchone()
-        if base_url != self._base_url:
-            raise self._unfit(f"belongs to a job with base_url {base_url}, not {self._base_url}")
-        if not hmac.compare_digest(account, self._account(salt)):
-            raise self._unfit("belongs to a job of another account")
+        salt, account = file.execute("SELECT * FROM job").fetchone()
+        if not hmac.compare_digest(account, self._hash(salt)):
+            raise self._unfit("belongs to a job of another account or base_url")
 
-    def _account(self, salt: str) -> bytes:
-        return account_hash(self._apikey, salt)
+    def _hash(self, salt: str) -> bytes:
+        base_url, apikey = self._account
+        return account_hash(apikey, salt, base_url)
 
     def _unfit(self, why: str) -> UnfitJournalError:
         return UnfitJournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")

@@ -53,7 +53,6 @@ class Journal:
         self._max_age = max_age
         #: Ids of the links that this session has listed, by slashtag.
         self._listed: dict[str, set[int]] = {}
-        self._tells_no_date = True
         #: Opens the file, commits to it and closes it.
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
         self._queue: SimpleQueue[Rows] = SimpleQueue()
@@ -109,13 +108,8 @@ class Journal:
             for link in page.items:
                 if isinstance(link, ShortUrl) and link.slashtag:
                     self._listed.setdefault(link.slashtag, set()).add(link.id)
-        if not _is_kept(call):
-            return
-        if made is None:
-            if self._tells_no_date:
-                log.warning("answers bear no valid Date: the journal cannot keep statistics")
-            self._tells_no_date = False
-        elif had_ended(call, made):
+        # Without a Date it is not known whether a period had ended.
+        if _is_kept(call) and made is not None and had_ended(call, made):
             self._put(ADD_ANSWER, [answer_row(request_name(call, self._listed), made, bytes(body))])
 
     def _put(self, statement: str, rows: list[Any]) -> None:
