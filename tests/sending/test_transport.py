@@ -87,11 +87,13 @@ async def test_a_redirect_is_not_followed_and_its_target_receives_nothing(status
 
 
 async def test_cookies_are_neither_kept_nor_sent() -> None:
-    async with Wire(ok(PAGE, headers=[("Set-Cookie", "a=b; Path=/")])) as wire:
-        # aiohttp keeps no cookies of an address.
-        async with connect(wire.base_url.replace("127.0.0.1", "localhost")) as session:
-            await get(session)
-            await get(session)
+    async with (
+        Wire(ok(PAGE, headers=[("Set-Cookie", "a=b; Path=/")])) as wire,
+        # By a name: aiohttp keeps no cookies of an address.
+        connect(wire.base_url.replace("127.0.0.1", "localhost")) as session,
+    ):
+        await get(session)
+        await get(session)
     assert "cookie" not in wire.requests[1].headers
 
 
