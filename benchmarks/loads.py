@@ -1,6 +1,6 @@
 """Loads of a warehouse: requests, seconds and memory of a first load, of nights, and of an audit.
 
-    python benchmarks/loads.py [LINKS] [YEARS] [--json]
+    python benchmarks/loads.py [--size FACTOR] [--rounds NIGHTS] [--json]
 
 In each night 140 links are clicked, 5 are new, 1 is renamed, and 5 get a click that is 35 to 400 days late;
 then nothing changes. Each load is a process of its own, into a DuckDB file, whose table of clicks is held
@@ -16,6 +16,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,8 @@ from typing import Any
 
 import duckdb
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks._measure import Row, parser, report, scaled
 from slashtag import AsyncSession
 from slashtag.dlt import Warehouse, audit, load
 from slashtag.sandbox import Sandbox
@@ -64,40 +67,43 @@ def change(box: Sandbox, rng: random.Random, night: int) -> None:
     box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", named)
 
 
-def main(links: int = 5_000, years: int = 3, *, nights: int = 3) -> list[dict[str, Any]]:
-    """Print the figures of each load, and return them."""
+def rows(size: float, nights: int) -> Iterator[Row]:
+    """Give the figures of each load of an account of 5,000 links, at size 1, and three years."""
+    links, years = scaled(5_000, size, 100), 3 if size >= 1 else 1
     now, rng = datetime.now(UTC), random.Random(3)
     # All months are whole ones.
     since = (now - 365.25 * years * DAY).date().replace(day=1).isoformat()
-    rows: list[dict[str, Any]] = []
-    account = {"urls": links, "clicks": 40 * links, "since": f"{since}T00:00:00Z", "until": now.isoformat()}
-    with Sandbox(**account) as box, TemporaryDirectory() as folder:
+    quiet = f"<= {2 * -(-links // 100) + 15}"
+    with (
+        Sandbox(urls=links, clicks=40 * links, since=f"{since}T00:00:00Z", until=now.isoformat()) as box,
+        TemporaryDirectory() as folder,
+    ):
         path = Path(folder) / "clicks.duckdb"
 
-        def note(what: str, name: str) -> None:
-            rows.append({**measure(what, path, since, box), "what": name})
-            print(rows[-1], file=sys.stderr, flush=True)
+        def measured(what: str, name: str, goal: str | None) -> Row:
+            told = measure(what, path, since, box)
+            note = ", ".join(
+                f"{value} {key}" for key, value in told.items() if key not in ("what", "requests")
+            )
+            return Row(name, told["requests"], "requests", goal if size == 1 or goal == quiet else None, note)
 
-        note("load", "first load")
-        note("load", "nothing changed")
+        yield measured("load", "first load", "<= 26700")
+        yield measured("load", "a load where nothing changed", quiet)
         for night in range(nights):
             change(box, rng, night)
-            note("load", f"night {night + 1}")
-        note("load", "nothing changed again")
-        note("audit", "audit")
+            yield measured("load", f"night {night + 1}", "<= 400")
+        yield measured("load", "again nothing changed", quiet)
+        yield measured("audit", "an audit", quiet)
         with duckdb.connect(str(path)) as file:
             held = file.execute("SELECT slashtag, date, clicks FROM slashtag.clicks_daily").fetchall()
         counts = box.truth.per_key(since, str(now.date()))
         true = {(name, day, n) for name, of in counts.items() for day, n in of.clicks.items() if n}
-        rows.append({"what": "wrong rows", "found": len(true ^ {*held})})
-        print(rows[-1], file=sys.stderr)
-    return rows
+        yield Row("wrong rows in the end", len(true ^ {*held}), "rows", "<= 0")
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
         print(json.dumps(asyncio.run(run(*json.loads(sys.argv[2])))))
     else:
-        figures = main(*map(int, (word for word in sys.argv[1:] if word.isdigit())))
-        if "--json" in sys.argv:
-            print(json.dumps(figures))
+        options = parser(__doc__).parse_args()
+        report(rows(options.size, options.rounds or 3), options.json)

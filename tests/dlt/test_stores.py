@@ -133,7 +133,12 @@ def killed(after: int) -> Iterator[list[int]]:
 
 @EVERY
 async def test_a_load_that_is_killed_between_any_two_writes_goes_on(target: Warehouse) -> None:
-    account = {"urls": 6, "clicks": 60, "since": "2024-01-01T00:00:00Z", "until": "2024-03-10T12:00:00Z"}
+    account: dict[str, Any] = {
+        "urls": 6,
+        "clicks": 60,
+        "since": "2024-01-01T00:00:00Z",
+        "until": "2024-03-10T12:00:00Z",
+    }
     with Sandbox(tags=2, **account) as box, simulated_clock(box) as clock:
         for night in range(2):
             # Killed later and later, until it is done.

@@ -88,7 +88,7 @@ class Folder:
     def _meant(self, table: str, span: Span | None, names: Collection[Any] | None) -> Any:
         """Return a condition for rows with these names and days, None for all."""
         name, day, *_ = map(self._dataset.field, TABLES[table])
-        conditions = []
+        conditions: list[Any] = []
         if names is not None:
             conditions.append(name.isin(self._arrow.array([*names], self._schema(table).types[0])))
         if span is not None:

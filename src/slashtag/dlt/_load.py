@@ -200,7 +200,7 @@ async def load(
             by_tag = by_tag or last["by_tag"]
             wanted |= {*last["dimensions"].split(",")}
             later = max(later, last["through"])
-        this = dict.fromkeys(TABLES["loads"]) | {
+        this: dict[str, Any] = dict.fromkeys(TABLES["loads"]) | {
             "loaded_at": datetime.now(UTC).replace(tzinfo=None),
             "account": owner,
             "timezone": timezone,

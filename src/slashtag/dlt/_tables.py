@@ -21,12 +21,12 @@ loads: loaded_at TIMESTAMP, account TEXT, timezone TEXT, since DATE, through DAT
 """
 #: Columns of each table, with their types in DuckDB's SQL. Rows are named by the first column. Tables of
 #: clicks have a day, or the first one of a month, as the second column, and the clicks as the last.
-TABLES: dict[str, dict[str, str]] = {
-    table: dict(column.split() for column in columns.split(", "))
-    for table, _, columns in (
-        line.partition(": ") for line in _COLUMNS.replace("\n    ", " ").strip().splitlines()
-    )
-}
+TABLES: dict[str, dict[str, str]] = {}
+for _line in _COLUMNS.replace("\n    ", " ").strip().splitlines():
+    _table, _, _columns = _line.partition(": ")
+    for _column in _columns.split(", "):
+        _name, _kind = _column.split()
+        TABLES.setdefault(_table, {})[_name] = _kind
 
 
 def key_of(table: str) -> list[str]:

@@ -92,11 +92,12 @@ class Warehouse:
             self._held.close()
 
     def _connect(self, held: ExitStack) -> Database | Folder:
-        for name, value in (("dlthub_telemetry", False), ("log_level", "CRITICAL")):
-            if dlt.config.get(f"runtime.{name}") is None:
-                dlt.config[f"runtime.{name}"] = value
         destination: Any = self.destination
         destinations: Any = dlt.destinations
+        settings: Any = dlt.config
+        for name, value in (("runtime.dlthub_telemetry", False), ("runtime.log_level", "CRITICAL")):
+            if settings.get(name) is None:
+                settings[name] = value
         if destination == "duckdb":
             destination = destinations.duckdb(held.enter_context(import_module("duckdb").connect(self._path)))
         elif destination == "sqlite":

@@ -85,7 +85,10 @@ def progress_of(start_bar: StartBar) -> Any:
     def bar(table: str) -> Progress:
         return start_bar(table, "links")
 
-    return lambda table, done, total: bar(table)(done, total)
+    def show(table: str, done: int, total: int | None) -> None:
+        bar(table)(done, total)
+
+    return show
 
 
 def imported(command: str) -> Any:
