@@ -28,6 +28,7 @@ from ._files import in_thread as in_thread
 from ._files import object_url as object_url
 from ._files import sync_folder as sync_folder
 from ._journal.file import remove_journal as remove_journal
+from ._resources.urls import address as address
 from ._resources.urls import check_change as check_change
 from ._saved_logins import VARIABLES as VARIABLES
 from ._saved_logins import Login as Login

@@ -179,6 +179,7 @@ async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updat
     ]
     text = "\n".join(["id,slashtag,destination,redirect_code,updated_at", *rows])
     for again in (False, True):
+        # As a data frame writes it.
         outcomes = await run(session, tmp_path / "links.csv", text)
         done = [] if again else [(3, "done"), (4, "done")]
         assert sorted((each.line, each.status) for each in outcomes) == [

@@ -47,26 +47,6 @@ async def test_changes_come_from_python_too(box: Sandbox, session: AsyncSession,
         BulkUpdate(session, CHANGES)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "slashtag;redirect_code;destination\na1;301;\na2;;https://other.example/\n",
-        '{"slashtag":"a1","redirect_code":301}\n{"slashtag":"a2","destination":"https://other.example/"}\n',
-        '[{"slashtag":"a1","redirect_code":301.0},{"slashtag":"a2","destination":"https://other.example/"}]',
-    ],
-    ids=["csv", "jsonl", "json"],
-)
-async def test_changes_come_from_every_format_of_tables(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, text: str
-) -> None:
-    (tmp_path / "changes").write_text(text)
-    async with BulkUpdate(session, tmp_path / "changes") as update:
-        assert {outcome.status async for outcome in update} == {"done"}
-    assert update.path == tmp_path / "changes.results.jsonl"
-    links = {url.slashtag: url for url in box.truth.urls()}
-    assert (links["a1"].redirect_code, links["a2"].destination) == (301, OTHER)
-
-
 @pytest.mark.parametrize("timeout", [0.0001, 0.0005, 0.003])
 async def test_a_timeout_of_anext_loses_no_outcome(
     box: Sandbox, session: AsyncSession, tmp_path: Path, timeout: float

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct
@@ -137,29 +137,31 @@ class Urls(Resource[ShortUrl]):
         self._workers = workers
 
     async def find(
-        self, keys: Iterable[str], *, progress: Progress | None = None, seen: set[str] | None = None
+        self, keys: Iterable[str], *, progress: Progress | None = None
     ) -> dict[str, ShortUrl | None]:
         """Return the link for each slashtag or short URL, None if the account does not have it.
 
         Use it to find misspelt slashtags, for which the service counts 0 clicks. Lists links, oldest first,
-        until all are found, so a missing one costs the whole listing, and so does a job with a journal, which
-        has to know all links of a slashtag; `seen` gets the slashtags that were
-        read, among which one may be similar. `progress` is called with (links read, None). Raises what a
-        listing raises. See docs/service.md, List short URLs.
+        until all are found, so a missing one costs the whole listing. `progress` is called with (links read,
+        None). Raises what a listing raises. See docs/service.md, List short URLs.
         """
         check_iterable("keys", keys)
-        wanted = WantedLinks(keys)
-        if not any(wanted.found):
-            return wanted.found
-        journal = self._sender.journal
+        found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
+        missing, keys_of = set(found), dict[str, set[str]]()
+        for key in found:
+            for name in {key, address(key)} - {""}:
+                keys_of.setdefault(name, set()).add(key)
+        if not found:
+            return found
         async with self.list(progress=progress) as links:
             async for link in links:
-                if seen is not None and link.slashtag:
-                    seen.add(link.slashtag)
-                wanted.take(link)
-                if not wanted.missing and journal is None:
+                for name in (link.slashtag or "", address(link.short_url or "")):
+                    for key in keys_of.pop(name, ()):
+                        found[key] = found[key] or link
+                        missing.discard(key)
+                if not missing:
                     break
-        return wanted.found
+        return found
 
     async def update(
         self,
@@ -263,31 +265,11 @@ async def _outcome(sender: Sender, change: Change, call: Call[RowsUpdated]) -> O
         return Outcome(change, "failed", error=error)
 
 
-class WantedLinks:
-    """The first link for each of some slashtags or short URLs, found while links are listed."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self.found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
-        self.missing = len(self.found)
-        self._keys_of: dict[str, set[str]] = {}
-        for key in self.found:
-            # Short URLs are compared without their scheme, which is often omitted.
-            for name in filter(None, (key, _address(key))):
-                self._keys_of.setdefault(name, set()).add(key)
-
-    def take(self, link: ShortUrl) -> None:
-        """Take a link for the keys that name it."""
-        for name in (link.slashtag or "", _address(link.short_url or "")):
-            for key in self._keys_of.pop(name, ()):
-                self.missing -= self.found[key] is None
-                self.found[key] = self.found[key] or link
-
-
-def _address(text: str) -> str:
-    """Return the host and path of a short URL, or "" for text without a path."""
-    host, _, path = text.rpartition("://")[2].partition("/")
-    path = path.rstrip("/")
-    return f"{host.lower()}/{path}" if path else ""
+def address(url: str) -> str:
+    """Return the host and path that a URL leads to, by which short URLs are compared; "" without a path."""
+    host, _, path = url.rpartition("://")[2].partition("/")
+    path = path.partition("#")[0].partition("?")[0].rstrip("/")
+    return f"{host.lower()}/{unquote(path)}" if path else ""
 
 
 def path_segment(key: str | int) -> str:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from math import isclose
 
+from .._internal import address
 from ._changes import Problem
-from ._links import LinkIndex, address, address_of
-from ._plan import Difference, Preview
+from ._plan import Difference, LinkIndex, Preview, address_of
 
 #: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
 KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})
@@ -24,8 +24,8 @@ _DATE = re.compile(r"\d{1,2}-[^\W\d_]{3}(-\d{2,4})?|[^\W\d_]{3}-\d{2}|\d{2}\.\d{
 
 def doubts(planned: Preview, links: LinkIndex) -> list[Problem]:
     """Return what is doubtful of the rows that are sent, in the order of their lines."""
-    leads = {address_of(url): url.destination for url in links.urls}
-    leads |= {row.place: row.change.destination for row in planned.sent}
+    leads = {address_of(url): url.destination or "" for url in links.urls}
+    leads |= {row.place: row.change.destination or "" for row in planned.sent}
     places = {row.change.key: row.place for row in planned.sent}
     return sorted(
         Problem(difference.line, text)
@@ -34,7 +34,7 @@ def doubts(planned: Preview, links: LinkIndex) -> list[Problem]:
     )
 
 
-def _mistakes(altered: Difference, place: str, leads: Mapping[str, str | None]) -> Iterator[str]:
+def _mistakes(altered: Difference, place: str, leads: Mapping[str, str]) -> Iterator[str]:
     """Yield what is doubtful of one member; `leads` has where each short URL leads once all is done."""
     now, new = altered.now, altered.new
     if altered.member == "slashtag" and is_reformatted(now, new):

@@ -78,6 +78,8 @@ class OutcomeFile:
         #: What runs found of each link, by its id, and the hash of what was done that no listing shows.
         self.history: dict[int, list[Seen]] = {}
         self.done: dict[int, str] = {}
+        #: What links were before the first run, in the members that were to be changed.
+        self.undo: dict[int, dict[str, Any]] = {}
         #: The id by what named the link, which may be another link's slashtag by now.
         self.ids: dict[str | int, int] = {}
         with writing_to(path):
@@ -118,18 +120,12 @@ class OutcomeFile:
         if isinstance(entry, Seen):
             self.history.setdefault(entry.id, []).append(entry)
             self.ids[entry.key] = entry.id
+            replaced = {name: value for name, value in entry.base.items() if value != entry.after[name]}
+            self.undo[entry.id] = replaced | self.undo.get(entry.id, {})
             if entry.hidden != self.done.get(entry.id):
                 self.done[entry.id] = ""
         elif isinstance(entry, RowOutcome) and entry.id and entry.status == "done":
             self.done[entry.id] = self.history[entry.id][-1].hidden
-
-    def undo(self) -> dict[int, dict[str, Any]]:
-        """Return what links were before the first run, in the members that were to be changed, by id."""
-        found: dict[int, dict[str, Any]] = {}
-        for seen in (each for history in self.history.values() for each in reversed(history)):
-            replaced = {name: value for name, value in seen.base.items() if value != seen.after[name]}
-            found[seen.id] = found.get(seen.id, {}) | replaced
-        return found
 
     def digest(self, values: dict[str, Any]) -> str:
         """Return the keyed hash of values, empty for none."""
@@ -138,26 +134,22 @@ class OutcomeFile:
 
     def see(self, links: list[Seen]) -> None:
         """Record links as they are, and open the file; return once that survives a crash of the machine."""
-        for entry in links:
-            self._take(entry)
         with writing_to(self._path):
             # Values of links are nobody else's business.
             self._file = open(self._path, "ab", opener=partial(os.open, mode=0o600))  # noqa: SIM115
             self._file.truncate(self._length)
-            self._write(*self._begin, *links)
+            self.append(*self._begin, *links)
             os.fsync(self._file.fileno())
             sync_folder(self._path.parent)
 
-    def append(self, outcome: RowOutcome) -> None:
-        """Record an outcome."""
-        self._take(outcome)
+    def append(self, *entries: Heading | Seen | RowOutcome) -> None:
+        """Record what became known."""
+        for entry in entries:
+            self._take(entry)
         with writing_to(self._path):
-            self._write(outcome)
-
-    def _write(self, *entries: Struct) -> None:
-        self._file.write(b"".join(msgspec.json.encode(each) + b"\n" for each in entries))
-        # What a full disk leaves of a line goes on with the next flush.
-        self._file.flush()
+            self._file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+            # What a full disk leaves of a line goes on with the next flush.
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file; safe to repeat."""

@@ -20,9 +20,8 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from .. import Change, InvalidRequestError, ShortUrl
-from .._internal import check_change
+from .._internal import address, check_change
 from ._changes import READ_ONLY, ChangeRow, ChangesError, Problem
-from ._links import LinkIndex, address_of
 from ._outcome_file import OutcomeFile, RowOutcome, Seen
 
 #: Members of a change that a listing shows.
@@ -42,6 +41,39 @@ class Difference(Struct, frozen=True):
     member: str
     now: str
     new: str
+
+
+def address_of(url: ShortUrl, slashtag: str | None = None) -> str:
+    """Return the address of a link, as it is or with another slashtag."""
+    return f"{address(url.short_url or '').partition('/')[0]}/{slashtag or url.slashtag}"
+
+
+class LinkIndex:
+    """The links of an account, by id (after a #), slashtag, and address of their short URL."""
+
+    def __init__(self, urls: Iterable[ShortUrl]) -> None:
+        self.by_name: dict[str, list[ShortUrl]] = {}
+        self.urls = list(urls)
+        for url in self.urls:
+            for name in (f"#{url.id}", url.slashtag or "", address_of(url)):
+                self.by_name.setdefault(name, []).append(url)
+
+    def find(self, key: str | int, *, or_id: bool = False) -> ShortUrl:
+        """Return the link with an id (int), or with a slashtag or short URL (str); with `or_id` also an id.
+
+        Raises InvalidRequestError if there is not just one.
+        """
+        names = {f"#{key}"} if or_id or isinstance(key, int) else set[str]()
+        if isinstance(key, str):
+            names |= {key, address(key)}
+        found = {url.id: url for name in names for url in self.by_name.get(name, ())}
+        if len(found) != 1:
+            raise InvalidRequestError(f"several links: give the id: {[*found]}" if found else "no such link")
+        (url,) = found.values()
+        # The path of an update cannot tell an id from a slashtag.
+        if any(other is not url for other in self.by_name.get(str(url.id), ())):
+            raise InvalidRequestError(f"its id, {url.id}, is also the slashtag of another link")
+        return url
 
 
 class PlannedRow(Struct, frozen=True):
@@ -144,7 +176,7 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
         plan.left.append(outcome)
         return
     seen = Seen(id=url.id, key=key, base=present, after=present | wanted, hidden=hidden)
-    if seen not in history[-1:]:
+    if decision == "send" or not history:
         plan.seen.append(seen)
     if decision == "unchanged":
         plan.unchanged += 1

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +14,9 @@ from .._internal import Tasks, WorkerPool, check_callback, check_local_path, in_
 from ..tables import Column, Table, open_table
 from ._changes import ChangeRow, DoubtfulChangesError, Problem, read_rows
 from ._doubts import doubts
-from ._links import LinkIndex
 from ._outcome_file import OutcomeFile, RowOutcome, opened
-from ._plan import VISIBLE, Preview, plan
+from ._plan import VISIBLE, LinkIndex, Preview, plan
 
-#: Is called with what is doubtful, and returns whether to send it.
-Confirm = Callable[[Sequence[Problem]], bool]
 #: Changes that undo others: the id, and VISIBLE.
 _UNDO = Table(
     (Column("id", "int"), Column("destination"), Column("new_slashtag"), Column("redirect_code", "int"))
@@ -58,7 +55,7 @@ class BulkUpdate(Results[RowOutcome]):
         changes: str | os.PathLike[str] | Iterable[Change],
         *,
         outcomes: str | os.PathLike[str] | None = None,
-        confirm: Confirm | bool = False,
+        confirm: Callable[[list[Problem]], bool] | bool = False,
         or_id: bool = False,
         progress: Progress | None = None,
     ) -> None:
@@ -116,7 +113,7 @@ class BulkUpdate(Results[RowOutcome]):
         file.see(found.seen)
         left = {each.id for each in found.left}
         undo = [
-            (id, *map(values.get, VISIBLE)) for id, values in file.undo().items() if values and id not in left
+            (id, *map(values.get, VISIBLE)) for id, values in file.undo.items() if values and id not in left
         ]
         if undo:
             with open_table(path, _UNDO) as table:
