@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 from typer import Argument, Option
 
 from ... import Change, InvalidRequestError, ShortUrl, SlashtagError
-from ..._internal import many
+from ..._internal import check_change, many
 from ...bulk_update import (
     COLUMNS,
     BulkUpdate,
@@ -131,6 +131,7 @@ class MemberOptions:
             raise InvalidRequestError(f"nothing to change of the link {key!r}{file}")
         if self.password is not None:
             given["password"] = _password() if self.password else ""
+        check_change(Change(1, **given))
         return Change(key, **given)
 
 
