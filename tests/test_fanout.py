@@ -73,7 +73,6 @@ async def test_what_follows_comes_before_what_is_new_and_in_its_order() -> None:
     assert " ".join(done) == "a a1 a2 a11 a12 a21 a22 b b1 b2 b11 b12 b21 b22"
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(30))
 async def test_every_item_of_any_tree_is_done_once_and_it_ends(seed: int) -> None:
     rng = random.Random(seed)

@@ -451,7 +451,6 @@ FORMS = {
 }
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("form", FORMS)
 def test_no_part_of_a_secret_is_left_at_the_end_of_the_excerpt(form: str) -> None:
     secret = "s3cr3tsX/3cr3t"

@@ -86,7 +86,6 @@ def test_an_offset_with_seconds_is_refused(seconds: float) -> None:
         format_offset(timedelta(seconds=seconds))
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", ZONES)
 def test_segments_tile_and_are_cut_at_the_second_of_a_transition(name: str) -> None:
     zone = ZoneInfo(name)
@@ -135,7 +134,6 @@ def test_each_second_of_the_dates_lies_in_one_window_and_no_other_second_in_any(
         assert _holding(tiles, instant) == (span[0] <= instant.astimezone(zone).date() <= span[1])
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", ZONES)
 def test_windows_hold_as_many_minutes_as_a_count_finds_around_every_transition(name: str) -> None:
     zone = ZoneInfo(name)

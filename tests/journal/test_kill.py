@@ -75,7 +75,6 @@ def status(starter: subprocess.Popen[str]) -> int:
     return os.waitstatus_to_exitcode(int(starter.stdout.readline()))
 
 
-@pytest.mark.unmeasured
 def test_a_job_killed_again_and_again_ends_with_the_truth(
     starter: subprocess.Popen[str], tmp_path: Path
 ) -> None:

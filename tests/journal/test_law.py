@@ -313,7 +313,6 @@ def try_law(seed: int) -> Tally:
         return asyncio.run(run(Path(folder)))
 
 
-@pytest.mark.unmeasured
 @examples(8)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_job_survives_whatever_happens_between_its_runs(seed: int) -> None:

@@ -205,7 +205,6 @@ async def nothing_is_left(api: AsyncSession) -> None:
     assert (api.metrics.in_flight, api.metrics.waiting) == (0, 0)
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", MAKERS)
 async def test_leaving_leaves_nothing(box: Sandbox, kind: str, way: Way) -> None:
@@ -239,7 +238,6 @@ async def impatiently(iterator: Any) -> AsyncIterator[Any]:
             yield item
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind", MAKERS)
 async def test_a_consumer_that_gives_up_again_and_again_misses_nothing(box: Sandbox, kind: str) -> None:
     make, total = MAKERS[kind]
@@ -252,7 +250,6 @@ async def test_a_consumer_that_gives_up_again_and_again_misses_nothing(box: Sand
         await nothing_is_left(api)
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("kind", "asked"),
     # The results of a group of slashtags are ready at once.

@@ -7,7 +7,7 @@ import hmac
 import secrets
 import sqlite3
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,6 @@ from .._errors import ConfigurationError, JournalError
 
 APPLICATION_ID = 0x736C7467  # "sltg"
 VERSION = 6
-#: Rows to add to a table, in one statement.
-Rows = tuple[str, Sequence[tuple[Any, ...]]]
-
 _SCHEMA = (
     f"PRAGMA application_id={APPLICATION_ID}",
     f"PRAGMA user_version={VERSION}",
@@ -132,13 +129,17 @@ class JournalFile:
     def _unfit(self, why: str) -> UnfitJournalError:
         return UnfitJournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
 
+    @property
+    def is_new(self) -> bool:
+        """Whether there was nothing in the file when it was opened, or it is closed."""
+        return self._before is None
+
     def find(self, request: bytes) -> tuple[float, bytes] | None:
         """Return when an answer was made that the file had when it was opened, and its body.
 
         Raises JournalError if it is damaged.
         """
-        if self._before is None:
-            return None
+        assert self._before is not None
         try:
             row = self._before.execute("SELECT * FROM answer WHERE request = ?", (request,)).fetchone()
             if row is not None and row != answer_row(request, row[1], row[3]):
@@ -148,13 +149,13 @@ class JournalFile:
             raise JournalError(problem) from None
         return None if row is None else (row[1], row[3])
 
-    def append(self, tables: Iterable[Rows]) -> None:
-        """Commit rows in one transaction; raises sqlite3.Error."""
+    def append(self, rows: Mapping[str, Sequence[Any]]) -> None:
+        """Commit rows of each statement in one transaction; raises sqlite3.Error."""
         assert self.main is not None
         with self.main as file:
             file.execute("BEGIN")
-            for statement, rows in tables:
-                file.executemany(statement, rows)
+            for statement, some in rows.items():
+                file.executemany(statement, some)
 
     def close(self) -> None:
         """Close the file, and remove it if it has no answers; safe to repeat."""

@@ -31,7 +31,7 @@ from .._core.limits import SETTLING_SECONDS
 from .._core.made_batches import Link
 from .._files import in_thread
 from .._records import Page, ShortUrl
-from .file import ADD_ANSWER, ADD_LINK, JournalFile, Rows, answer_row
+from .file import ADD_ANSWER, ADD_LINK, JournalFile, answer_row
 
 COMMIT_SECONDS = 0.2
 
@@ -55,7 +55,7 @@ class Journal:
         self._listed: dict[str, set[int]] = {}
         #: Opens the file, commits to it and closes it.
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
-        self._queue: SimpleQueue[Rows] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[str, list[Any]]] = SimpleQueue()
         self._closed = threading.Event()
         self._is_writable = True
 
@@ -77,7 +77,7 @@ class Journal:
         if self._file.main is None:
             # The session is used without `async with`.
             await self.start()
-        if call.again or not self._max_age or not _is_kept(call):
+        if self._file.is_new or call.again or not self._max_age or not _is_kept(call):
             return None
         made, body = self._file.find(request_name(call, self._listed)) or (0.0, b"")
         return body if body and made >= self._oldest and had_ended(call, made) else None
@@ -121,10 +121,11 @@ class Journal:
     def _commit(self) -> None:
         """Commit what was queued within an interval; runs in the thread."""
         self._closed.wait(COMMIT_SECONDS)
-        rows: list[Rows] = []
+        rows: dict[str, list[Any]] = {}
         # Until it is empty: then `_put` has this called again.
         while not self._queue.empty():
-            rows.append(self._queue.get())
+            statement, some = self._queue.get()
+            rows.setdefault(statement, []).extend(some)
         if not (rows and self._is_writable):
             return
         try:
