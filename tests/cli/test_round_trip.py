@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,19 +145,6 @@ def test_a_listing_sent_back_as_it_is_changes_nothing(
     assert cli("diff", path, path).code == 0
 
 
-@pytest.mark.unmeasured
-def test_the_numbers_add_up_to_the_rows_of_the_file(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
-) -> None:
-    path, rows = tmp_path / "links.csv", listed
-    rows[0]["redirect_code"], rows[2]["destination"] = "307", "https://new.example/"
-    comma(rows, path)
-    for dry in (("--dry-run",), (), ("--dry-run",), ()):
-        before, _, _ = cli("urls", "update", "--from", str(path), *dry).err.partition(";")
-        assert sum(int(number) for number in re.findall(r"\d+", before)) == len(rows)
-
-
-@pytest.mark.unmeasured
 def test_a_cell_that_holds_no_text_is_named_and_nothing_is_sent(
     cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
 ) -> None:
@@ -176,91 +162,6 @@ def test_a_cell_that_holds_no_text_is_named_and_nothing_is_sent(
             assert ran.code == 2
             assert "sheet 'Sheet', cell D2 (destination)" in ran.error
         assert puts(own) == {}
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize(
-    ("column", "cell", "says"),
-    [
-        ("short_url", "https://other.example/a3", "short_url cannot be changed"),
-        ("short_url", "https://go.example/other", "short_url cannot be changed"),
-        ("tag_id", "77", "dashboard"),
-        ("tag_name", "spring", "dashboard"),
-        ("redirect_code", "305", "305"),
-    ],
-)
-def test_what_cannot_be_changed_is_an_error_with_its_line(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, column: str, cell: str, says: str
-) -> None:
-    edit(listed)
-    listed[3][column] = cell
-    comma(listed, tmp_path / "links.csv")
-    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
-    assert ran.code == 1
-    assert "error: line 5: " in ran.err
-    assert says in ran.err
-    assert puts(own) == {}
-
-
-def test_equal_errors_of_many_rows_are_told_once_with_their_number(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
-) -> None:
-    for row in listed[:5]:
-        row["tag_name"] = "spring"
-    listed[5]["redirect_code"] = "999"
-    comma(listed, tmp_path / "links.csv")
-    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
-    assert ran.code == 1
-    of_tags, of_code, total = ran.lines
-    assert "line 2 and 4 more rows: " in of_tags
-    assert "line 7: " in of_code
-    assert "6 errors" in total
-    assert puts(own) == {}
-
-
-@pytest.mark.unmeasured
-def test_an_undo_names_the_file_that_undoes_it(cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path) -> None:
-    def destinations() -> list[str]:
-        return [url.destination for url in own.truth.urls()]
-
-    before = destinations()
-    for row in listed[:3]:
-        row["destination"] += "/new"
-    comma(listed, tmp_path / "links.csv")
-    cli("urls", "update", "--from", str(tmp_path / "links.csv"))
-    changed, path = destinations(), tmp_path / "links.undo.csv"
-    for expected in (before, changed, before, changed):
-        ran = cli("urls", "update", "--from", str(path))
-        assert destinations() == expected
-        path = Path(ran.lines[-1].rpartition(" --from ")[2].strip("'"))
-
-
-def test_a_link_updated_by_somebody_else_since_is_not_overwritten(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path
-) -> None:
-    later = listed[0] | {"updated_at": "2023-12-31 00:00:00", "destination": "https://old.example/"}
-    comma([later], tmp_path / "links.csv")
-    ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"))
-    assert (ran.code, json.loads(ran.out)["status"]) == (3, "changed")
-    assert puts(own) == {}
-    del later["updated_at"]
-    comma([later], tmp_path / "links.csv")
-    assert cli("urls", "update", "--from", str(tmp_path / "links.csv")).code == 0
-    assert puts(own)[later["id"]]["destination"] == "https://old.example/"
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("cell", ["01/02/2024", "45323", "45323.7", "####", "2023-12-31 00:00"])
-def test_a_row_whose_updated_at_is_not_as_listed_is_not_sent(
-    cli: Cli, own: Sandbox, listed: Rows, tmp_path: Path, cell: str
-) -> None:
-    """Spreadsheets rewrite times; the row may be old, and overwrite what somebody else changed."""
-    listed[0] |= {"updated_at": cell, "destination": "https://old.example/"}
-    listed[1] |= {"updated_at": cell}
-    comma(listed, tmp_path / "links.csv")
-    for dry in (("--dry-run",), ()):
-        ran = cli("urls", "update", "--from", str(tmp_path / "links.csv"), *dry)
-        assert (ran.code, json.loads(ran.out)["line"], puts(own)) == (3, 2, {})
 
 
 def test_what_is_undone_elsewhere_and_wanted_again_is_made_again(

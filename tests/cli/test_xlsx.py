@@ -77,15 +77,6 @@ def test_a_table_and_an_export_refuse_the_same_before_anything_is_sent(
     assert box.requests == []
 
 
-@pytest.mark.parametrize(("form", "name"), [("csv", "a.csv"), ("jsonl", "a.jsonl"), ("csv", "A.CSV")])
-def test_a_format_that_is_that_of_the_file_is_accepted(
-    cli: Cli, tmp_path: Path, form: str, name: str
-) -> None:
-    assert cli("tags", "list", "--format", form, "-o", str(tmp_path / name)).code == 0
-    assert cli("tags", "list", "-o", str(tmp_path / f"b.{form}")).code == 0
-    assert (tmp_path / name).read_bytes() == (tmp_path / f"b.{form}").read_bytes()
-
-
 def test_more_rows_than_a_sheet_holds_are_refused_and_the_old_file_stays(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,6 @@ def hourly_requests(box: Sandbox) -> int:
     return found
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("offset", ["+00:00", "+05:30", "-09:30"])
 async def test_every_hour_is_counted(box: Sandbox, session: AsyncSession, offset: str) -> None:
     found = await hourly_clicks(session, "2024-10-26", "2024-10-28", timezone=offset)
@@ -50,7 +49,6 @@ async def test_every_hour_is_counted(box: Sandbox, session: AsyncSession, offset
     )
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("zone", "day", "hours"),
     [
@@ -112,7 +110,6 @@ async def test_links_tags_and_the_account_are_counted(box: Sandbox, session: Asy
     assert set((await hourly_clicks(session, day, day, keys=[])).values()) == {0}
 
 
-@pytest.mark.unmeasured
 async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSession, box: Sandbox) -> None:
     one, *_, last = [url.slashtag for url in box.truth.urls()]
     box.add_click(one, "2023-06-02T10:00:00+00:00")

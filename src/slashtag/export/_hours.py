@@ -41,7 +41,7 @@ async def hourly_clicks(
     `keys` (also asynchronous), the links with one of `tags`, or all links of the account.
 
     The days are counted first, for each batch of links (or tag) alone. Then every hour of a day with clicks
-    takes one request for each batch that has any on that day, whose number is logged before. `progress` is
+    takes one request for each batch that has any on that day. `progress` is
     called with (requests done, requests known so far). A day that is over and whose hours do not add up to
     its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
     """
@@ -86,8 +86,6 @@ async def hourly_clicks(
 
     await WorkerPool(by_selector(whole), count_days, WORKERS).run()
     total += len(jobs)
-    if jobs:
-        log.info("hours of the days with clicks: %d requests", len(jobs))
     await WorkerPool(jobs, count_hour, WORKERS).run()
     left, today = Counter(days.clicks), now.astimezone(zone).date()
     for hour, count in clicks.items():
