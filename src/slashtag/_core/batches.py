@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import AsyncIterable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -11,18 +12,18 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
 from .limits import MAX_KEYS, MAX_TARGET_BYTES
-from .look_alikes import folded, look_alikes_together
-from .made_batches import Link, LinkIds, MadeBatch, MadeBatches
 
 S = TypeVar("S")
 
 Key = str | ShortUrl
 Keys = Iterable[Key] | AsyncIterable[Key]
 ReportBadKey = Callable[[Key, InvalidRequestError], object]
-#: Is called with a slashtag that looks like one in an earlier batch.
-ReportLookAlike = Callable[[str], object]
 #: Names of tags, or their links by name.
 TagNames = Iterable[str] | Mapping[str, Iterable[ShortUrl]]
+#: Ids in ascending order, of several links if these share a slashtag; empty if not known.
+LinkIds = tuple[int, ...]
+#: A slashtag, and the ids of its links.
+Link = tuple[str, LinkIds]
 
 #: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
 FEW_KEYS = 3
@@ -92,38 +93,38 @@ class Selector(Struct, frozen=True):
 
 
 def select(
-    keys: Keys | None,
+    keys: Iterable[Key] | None,
     tag: str | None,
     tags: TagNames | None,
-    batcher: Batcher,
-    *,
-    in_order: bool = False,
-) -> Iterable[Selector]:
-    """Return the checked selectors of a query, none for slashtags that are read asynchronously.
+    max_keys_bytes: int,
+    report_bad_key: ReportBadKey,
+) -> list[Selector]:
+    """Return the checked selectors of a query.
 
-    `in_order`: slashtags come in the given order also where a job had batches in another one. Raises
-    TypeError and InvalidRequestError.
+    `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
+    be requested are passed to `report_bad_key`. Raises TypeError and InvalidRequestError.
     """
-    if sum(selector is not None for selector in (keys, tag, tags)) != 1:
-        raise TypeError("pass exactly one of keys=, tag= and tags=")
-    check_iterable("keys", keys)
-    check_iterable("tags", tags)
+    check_selector(keys, tag, tags)
     if tag is not None:
         tags = (tag,)
     if isinstance(tags, Mapping):
         links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
-        return (
+        return [
             Selector(tag=check_tag(name), link_ids=(tuple(sorted({link.id for link in links})),))
             for name, links in links_of.items()
-        )
+        ]
     if tags is not None:
-        return (Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags)))
-    if keys is None or isinstance(keys, AsyncIterable):
-        return ()
-    keys = tuple(in_fixed_order(keys))
-    if batcher.made_by_job is None and (plain := plain_batches(keys, batcher.max_keys_bytes)):
-        return plain
-    return batcher.batches(keys if in_order else look_alikes_together(keys), in_order=in_order)
+        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags))]
+    keys = tuple(in_fixed_order(keys or ()))
+    return plain_batches(keys, max_keys_bytes) or _batches(keys, max_keys_bytes, report_bad_key)
+
+
+def check_selector(keys: object, tag: object, tags: object) -> None:
+    """Raise TypeError unless exactly one selector is given, and for a text instead of several."""
+    if sum(selector is not None for selector in (keys, tag, tags)) != 1:
+        raise TypeError("pass exactly one of keys=, tag= and tags=")
+    check_iterable("keys", keys)
+    check_iterable("tags", tags)
 
 
 def check_iterable(name: str, given: object) -> None:
@@ -140,11 +141,10 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
 
 
 def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | None:
-    """Return the batches if no rule of `check_slashtag` can be broken, None if they need a Batcher.
+    """Return the batches if no rule of `check_slashtag` can be broken, or None.
 
     That is seen of all slashtags at once, joined: one by one would cost more than the request. They are str
-    of unreserved characters only, none is empty, none looks like another, and together those of a batch are
-    no longer than one may be.
+    of unreserved characters only, none is empty, and together those of a batch are no longer than one may be.
     """
     try:
         data = ",".join(keys).encode()
@@ -152,120 +152,33 @@ def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | 
         return None
     if data.translate(None, UNRESERVED + b",") or data.count(b",") >= max(1, len(keys)) or "" in keys:
         return None
-    unique = tuple(dict.fromkeys(keys))
-    if len({key.lower() for key in unique}) < len(unique):
-        return None
-    found = [Selector(keys=tuple(batch)) for batch in in_batches(unique)]
+    found = [Selector(keys=tuple(batch)) for batch in in_batches(tuple(dict.fromkeys(keys)))]
     most = min(max_keys_bytes, MAX_SLASHTAG_BYTES)
     return found if all(sum(map(len, each.keys)) + 3 * len(each.keys) <= most for each in found) else None
 
 
-class Batcher:
-    """Builder of batches of slashtags, in order and without repetitions.
-
-    `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`, those that look like one in an earlier batch to
-    `report_look_alike`: the service may take both for one. `made_by_job` has the batches of a job, which are
-    made again; None without a journal.
-    """
-
-    def __init__(
-        self,
-        max_keys_bytes: int,
-        report_bad_key: ReportBadKey,
-        made_by_job: MadeBatches | None = None,
-        report_look_alike: ReportLookAlike | None = None,
-    ) -> None:
-        self.max_keys_bytes = max_keys_bytes
-        self._report_bad_key = report_bad_key
-        self.made_by_job = made_by_job
-        self._report_look_alike = report_look_alike
-        self._seen: set[str] = set()
-        #: What slashtags of earlier batches look like.
-        self._earlier: set[str] = set()
-        self._batch: list[Link] = []
-        self._size = 0
-
-    def add(self, key: Key) -> Sequence[Selector]:
-        """Take one slashtag, while others are still being read; return the batches that it completes."""
-        for slashtag, ids in self._links([key]):
-            if slashtag not in self._seen:
-                self._seen.add(slashtag)
-                return self._put((slashtag, ids))
-        return ()
-
-    def remainder(self, *, is_full: bool = False) -> Sequence[Selector]:
-        """Return the remaining slashtags as the last batch, if any."""
-        batch, self._batch, self._size = tuple(self._batch), [], 0
-        if not batch:
-            return ()
-        if self.made_by_job is not None:
-            self.made_by_job.add(MadeBatch(batch, is_full))
-        return (self._selector(batch),)
-
-    def _selector(self, batch: Sequence[Link]) -> Selector:
-        """Return the selector of a batch; report slashtags that look like one in an earlier batch."""
-        if self._report_look_alike is not None:
-            for slashtag, _ in batch:
-                if folded(slashtag) in self._earlier:
-                    self._report_look_alike(slashtag)
-            self._earlier.update(folded(slashtag) for slashtag, _ in batch)
-        return Selector.of(batch)
-
-    def batches(self, keys: Iterable[Key], *, in_order: bool = False) -> list[Selector]:
-        """Return the batches of these slashtags; see `select`."""
-        links, made = self._links(keys), self.made_by_job
-        found: list[Selector] = []
-        if made is not None and not in_order:
-            again, links = made.arrange(links)
-            found += map(self._selector, again)
-        at = 0
-        while at < len(links):
-            again_here = made.begins(links, at) if made is not None and in_order else None
-            if again_here is None:
-                found += self._put(links[at])
-                at += 1
-            else:
-                found += (*self.remainder(), self._selector(again_here))
-                at += len(again_here)
-        return [*found, *self.remainder()]
-
-    def _links(self, keys: Iterable[Key]) -> list[Link]:
-        """Return each slashtag once, with the ids of all its links."""
-        ids: dict[str, set[int]] = {}
-        for key in keys:
-            try:
-                of_slashtag = ids.setdefault(check_slashtag(key), set())
-            except InvalidRequestError as error:
-                self._report_bad_key(key, error)
-            else:
-                if isinstance(key, ShortUrl):
-                    of_slashtag.add(key.id)
-        return [(slashtag, tuple(sorted(found))) for slashtag, found in ids.items()]
-
-    def _put(self, link: Link) -> Sequence[Selector]:
-        """Add a link to the present batch; return that before if it was full.
-
-        What looks like the link leaves the full batch with it, if that leaves others and fits the next one.
-        """
-        size = _size(link)
-        if len(self._batch) < MAX_KEYS and self._size + size <= self.max_keys_bytes:
-            self._batch.append(link)
-            self._size += size
-            return ()
-        name = folded(link[0])
-        together = [*(each for each in self._batch if folded(each[0]) == name), link]
-        if len(together) > len(self._batch) or sum(map(_size, together)) > self.max_keys_bytes:
-            together = [link]
-        self._batch = [each for each in self._batch if each not in together]
-        full = self.remainder(is_full=True)
-        self._batch, self._size = together, sum(map(_size, together))
-        return full
-
-
-def _size(link: Link) -> int:
-    """Return the bytes of a slashtag in a request target, with a comma as if it were encoded."""
-    return encoded_size(link[0]) + 3
+def _batches(keys: Iterable[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> list[Selector]:
+    """Return batches of slashtags, each once, with the ids of all its links."""
+    ids: dict[str, set[int]] = {}
+    for key in keys:
+        try:
+            of_slashtag = ids.setdefault(check_slashtag(key), set())
+        except InvalidRequestError as error:
+            report_bad_key(key, error)
+        else:
+            if isinstance(key, ShortUrl):
+                of_slashtag.add(key.id)
+    batches: list[list[Link]] = []
+    size = max_keys_bytes
+    for slashtag, found in ids.items():
+        # A comma counts as if it were encoded.
+        more = encoded_size(slashtag) + 3
+        if size + more > max_keys_bytes or len(batches[-1]) == MAX_KEYS:
+            batches.append([])
+            size = 0
+        batches[-1].append((slashtag, tuple(sorted(found))))
+        size += more
+    return [Selector.of(batch) for batch in batches]
 
 
 def in_batches(items: Sequence[S]) -> list[Sequence[S]]:
@@ -325,3 +238,11 @@ def encoded_size(text: str) -> int:
     except UnicodeEncodeError:
         raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
     return len(data) + 2 * len(data.translate(None, UNRESERVED))
+
+
+def folded(slashtag: str) -> str:
+    """Return a slashtag, or a name, without case, accents and compatibility forms."""
+    if slashtag.isascii():
+        return slashtag.lower()
+    parts = unicodedata.normalize("NFKD", slashtag.casefold())
+    return "".join(part for part in parts if not unicodedata.combining(part)).casefold()

@@ -44,8 +44,6 @@ class Plan(Struct, Generic[R_co], frozen=True):
     _start: int
     _stop: int
     missing: int = 0
-    #: Whether the time slices are some of those of the query.
-    _lacks_days: bool = False
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -63,12 +61,12 @@ class Plan(Struct, Generic[R_co], frozen=True):
         """Return the request for one selector and one time slice."""
         return StatsRequest(selector, time_slice, self.query._call(selector, time_slice))
 
-    def _only(self, selector: Selector, time_slice: TimeSlice | None = None) -> Plan[R_co]:
-        """Return the plan for one selector and one time slice, or all of them."""
-        slices = self._time_slices if time_slice is None else (time_slice,)
-        lacks_days = self._lacks_days or len(slices) < len(self._time_slices)
-        chosen = replace(self, _selectors=(selector,), _time_slices=slices, _lacks_days=lacks_days)
-        return replace(chosen, _start=0, _stop=len(slices), missing=0)
+    def _only(self, selector: Selector, time_slices: Iterable[TimeSlice] | None = None) -> Plan[R_co]:
+        """Return the plan for one selector, and some time slices or all."""
+        slices = self._time_slices if time_slices is None else tuple(time_slices)
+        return replace(
+            self, _selectors=(selector,), _time_slices=slices, _start=0, _stop=len(slices), missing=0
+        )
 
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""

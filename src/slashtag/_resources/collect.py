@@ -1,12 +1,12 @@
 """Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
+from .._core.batches import Selector, without
 from .._core.plan import Plan, StatsRequest, empty_sum
 from .._errors import SlashtagError
-from .._fanout import Source, WorkerPool
-from .._sending.health import is_refusal
+from .._fanout import WorkerPool
 from .._summed_statistics import Statistics
 from .run_state import RunState
 from .stats_fetcher import StatsFetcher
@@ -14,86 +14,45 @@ from .stats_fetcher import StatsFetcher
 R = TypeVar("R", bound=Statistics)
 
 
-class _Half(NamedTuple):
-    """Half of a batch, and how many requests had failed when that was split: other halves may have since."""
-
-    request: StatsRequest
-    failures_before: int
-
-
 async def collect(
-    fetcher: StatsFetcher,
-    plan: Plan[R],
-    state: RunState,
-    workers: int,
+    fetcher: StatsFetcher, plan: Plan[R], requests: Iterator[StatsRequest], state: RunState, workers: int
 ) -> R:
-    """Send the requests of a plan; return the sum.
+    """Send requests, of the query of a plan, and return the sum.
 
-    Of a batch that is refused halves are sent, to find the slashtag at fault. Before the service has accepted
-    anything, one batch at a time is taken apart, for which all others wait: it may refuse everything.
+    Of a batch that fails halves are sent, until the slashtag at fault is asked alone (`RunState`).
     """
-    running_sum, health = empty_sum(plan.query, plan.span), state.health
+    running_sum = empty_sum(plan.query, plan.span)
 
-    async def send(request: StatsRequest) -> SlashtagError | None:
-        try:
-            running_sum.add(await fetcher.fetch(request.call, request.time_slice.window))
-        except SlashtagError as error:
-            return error
-        if request.selector.link_ids:
-            running_sum.add_shared(request.selector.shared)
-        health.succeeded()
-        state.done()
-        return None
-
-    def fail(request: StatsRequest, error: SlashtagError) -> None:
-        state.report_failure(request.call, error, plan._only(request.selector, request.time_slice))
-        state.done()
-
-    def in_halves(request: StatsRequest) -> list[_Half]:
+    def parts_of(request: StatsRequest, parts: Iterable[Selector]) -> list[StatsRequest]:
+        requests = [plan._request(part, request.time_slice) for part in parts]
         if state.total is not None:
-            state.total += 1  # two steps instead of one
-        parts = request.selector.halves()
-        return [_Half(plan._request(part, request.time_slice), health.failures) for part in parts]
+            state.total += len(requests) - 1
+        return requests
 
-    async def take_apart(request: StatsRequest, error: SlashtagError) -> Sequence[_Half]:
-        """Send halves of a refused batch, then of a half, until one is accepted; return what to send next."""
-        refused = [(request, error)]
-        while health.is_undecided and is_refusal(refused[-1][1]) and len(refused[-1][0].selector.keys) > 1:
-            sent = [(half.request, await send(half.request)) for half in in_halves(refused.pop()[0])]
-            refused += [(part, problem) for part, problem in sent if problem is not None]
-        parts: list[_Half] = []
-        for part, problem in refused:
-            if len(part.selector.keys) > 1 and health.has_succeeded and is_refusal(problem):
-                parts += in_halves(part)
-            else:
-                fail(part, problem)
-        return parts
+    async def work(request: StatsRequest) -> list[StatsRequest]:
+        """Send one request; return others instead if it failed and may be split."""
+        selector = request.selector
+        if len(selector.keys) > 1 and not state.alone.isdisjoint(selector.keys):
+            alone = [each for each in selector.singles() if each.keys[0] in state.alone]
+            return parts_of(request, [*without([selector], state.alone), *alone])
+        try:
+            running_sum.add(await state.ask(fetcher, request))
+        except SlashtagError as error:
+            if len(selector.keys) > 1 and state.may_go_on(error):
+                return parts_of(request, selector.halves())
+            state.fail(selector, [request.time_slice], error)
+        else:
+            if selector.link_ids:
+                running_sum.add_shared(selector.shared)
+        state.done()
+        return []
 
-    async def work(item: StatsRequest | _Half) -> Sequence[_Half]:
-        """Send one request; return smaller ones if it failed and may be split."""
-        refusal = await health.refusal_of_all()
-        request, failures_before = item if isinstance(item, _Half) else _Half(item, health.failures)
-        if refusal is not None:
-            fail(request, refusal)
-            return ()
-        if (error := await send(request)) is None:
-            return ()
-        if len(request.selector.keys) > 1:
-            if is_refusal(error) and health.is_undecided:
-                async with health.taking_apart:
-                    return await take_apart(request, error)
-            if health.may_split(error, failures_before):
-                return in_halves(request)
-        fail(request, error)
-        return ()
-
-    if len(plan) == 1:
+    if state.total == 1:
         # Without a worker pool, which costs half as much as the request, but for halves that follow.
-        (only,) = plan._requests()
-        if follow_ups := await work(only):
+        if follow_ups := await work(next(requests)):
             await WorkerPool(follow_ups, work, workers).run()
     else:
-        source: Source[StatsRequest | _Half] = plan._requests()
-        await WorkerPool(source, work, workers).run()
+        await WorkerPool(requests, work, workers).run()
+    state.tell_failures(plan)
     running_sum.add_missing(state.missing)
     return running_sum.result()

@@ -1,373 +1,252 @@
-"""Implementation of `collect_each`: groups of batches are searched window by window, then delivered.
+"""Implementation of `collect_each`: batches in groups; rounds of a search; the rest alone; delivery.
 
-`_core.search` decides what is requested and what the answers say, `_core.month_filter` which months are
-skipped. Slashtags and tags that are requested alone are delivered one by one.
+1. **Groups** of batches are collected one after the other, a few at once: the first is small, so that results
+   come early, and taken from the end, where links with fewest clicks are.
+2. **Rounds**: `_core/search` says, for each window, what to ask next until what each slashtag has is known.
+3. **Alone** is asked what a search cannot tell, what differs in case only, and every tag.
+4. **Delivery**: a slashtag whose windows are all known goes into the queue of results; with `ordered` in the
+   order of the input, group by group.
 """
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from datetime import UTC, date, datetime, tzinfo
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
 from .._core.batches import FEW_KEYS, Selector, without
-from .._core.limits import SETTLING_SECONDS
-from .._core.look_alikes import look_alikes
-from .._core.month_filter import MonthFilter
-from .._core.plan import Plan
-from .._core.queries import AllTime, DateRange
+from .._core.limits import MAX_KEYS, SETTLING_SECONDS
+from .._core.plan import Plan, empty_sum
+
 from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search
 from .._core.statistics_answers import RangeAnswer
-from .._core.windows import RangeEnd, TimeSlice, Window, midnight
-from .._errors import SlashtagError, UnexpectedResponseError
-from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool, each_of
+from .._core.windows import TimeSlice, Window, midnight
+from .._errors import SlashtagError
+from .._fanout import MOST_WAITING, WorkerPool
 from .._files import in_thread
-from .._sending.health import is_refusal
-from .._summed_statistics import RangeStats, Statistics
-from .group import FIRST_GROUP, Group, Part, read_groups
+from .._summed_statistics import RangeStats, RunningSum, Statistics
 from .run_state import RunState
 from .stats_fetcher import StatsFetcher
 
 R = TypeVar("R", bound=Statistics)
-T = TypeVar("T")
 
-#: Clicks expected, at most, while days are searched that are not over: the busiest batches are requested link
-#: by link instead.
-MOST_EXPECTED = 1.0
-#: A search takes at most about so many times as long as its first round.
-DURATION = 10
-#: Minimum number of windows for which all-time statistics are requested first.
-FILTERED_FROM = 3
-#: Requests of a round that are sent first where none succeeds.
-FEW_AT_FIRST = 16
-#: Batches that are searched together, and the most of them times windows, which bounds the memory.
-GROUP, GROUP_WINDOWS = 200, 600
-#: Groups that are smaller than the others, as they grow.
-SMALL_GROUPS = 2
+#: Batches of the first group, at most, as a share of all and in number; each group is GROWTH times larger
+#: than the one before, up to MOST batches. Twice as many at once save 4 % of the requests, and take twice the
+#: time to be packed.
+FIRST_SHARE, MOST_FIRST, GROWTH, MOST = 1 / 5, 10, 4, 50
+#: Batches times windows of a group, at most, which bounds the memory.
+MOST_WINDOWS = 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
 GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
-#: Share of a slashtag's progress that the answer for its batch is.
-FIRST_SHARE = 0.25
-
-log = logging.getLogger("slashtag")
-
-
-class WrongMonthsError(Exception):
-    """All-time statistics of a batch that contradict its statistics of a month."""
-
-
-class NoAnswersError(Exception):
-    """The last of several failures, without an answer between them."""
-
-    def __init__(self, error: SlashtagError) -> None:
-        self.error = error
+#: While days are searched that are not over, so many clicks may come, at most, in so many seconds: the
+#: busiest batches are asked slashtag by slashtag instead.
+MOST_EXPECTED, SEARCH_SECONDS = 1.0, 30.0
 
 
 class EachRun(Generic[R]):
-    """One run of `collect_each`."""
+    """One run of `collect_each`, whose results come in a queue."""
 
     def __init__(
-        self,
-        fetcher: StatsFetcher,
-        plan: Plan[R],
-        state: RunState,
-        *,
-        zone: tzinfo | None,
-        range_end: RangeEnd,
-        inferred: bool,
-        ordered: bool,
-        workers: int,
+        self, fetcher: StatsFetcher, state: RunState, *, inferred: bool, ordered: bool, workers: int
     ) -> None:
-        self.fetcher, self.plan, self.state = fetcher, plan, state
-        now = datetime.now(UTC)
-        self.workers, self._ordered, self.now = workers, ordered, now.timestamp()
-        has_tags = any(selector.tag is not None for selector in plan._selectors)
-        self._infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
-        width = len(plan._time_slices)
-        self._filter: MonthFilter | None = None
-        # Without its zone a plan does not say where months begin.
-        if self._infers and zone and isinstance(plan.query, DateRange) and width >= FILTERED_FROM:
-            self._filter = MonthFilter(plan.query, zone, now, range_end)
-        self._size = max(1, min(GROUP, GROUP_WINDOWS // max(1, width))) if self._infers or has_tags else 1
-        self._results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
-        #: How many groups were begun, and what is set once the last of them is delivered.
-        self._groups, self._delivered = 0, asyncio.Event()
-        self._delivered.set()
-        self._is_growing = self._infers and not ordered
+        self._fetcher, self._state, self._workers = fetcher, state, workers
+        self._inferred, self._ordered = inferred, ordered
+        self.results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
         # Held while a search takes answers apart, in a thread: the event loop would wait longer for several.
         self._deduction = asyncio.Lock()
 
-    def start(self, batches: AsyncGenerator[Selector] | None, tasks: Tasks) -> Results[tuple[str, R]]:
-        """Return the iterator over (slashtag or tag, statistics), of the plan or of `batches`."""
-        first = FIRST_GROUP if self._is_growing else self._size
-        batches = each_of(self.plan._selectors) if batches is None else batches
-        groups = read_groups(batches, self._size, first)
-        return Results(tasks, WorkerPool(groups, self._collect, GROUPS_AT_ONCE), self._results)
+    async def run(self, plan: Plan[R]) -> None:
+        """Collect and deliver the results of a plan."""
+        self._plan = plan
+        selectors = plan._selectors
+        self._state.total = sum(len(selector.names) for selector in selectors)
+        has_tags = any(selector.tag is not None for selector in selectors)
+        self._infers = self._inferred and not has_tags and plan.query._answer_type is RangeAnswer
+        if self._infers:
+            most = max(1, min(MOST, MOST_WINDOWS // max(1, len(plan._time_slices))))
+            groups = growing(selectors, most, from_end=not self._ordered)
+        else:
+            # Ordered results wait for the others of their group.
+            size = len(selectors) if not self._ordered else MAX_KEYS if has_tags else 1
+            groups = [selectors[n : n + size] for n in range(0, len(selectors), size)]
+        # The first alone: beside others it would take as long as these.
+        await WorkerPool(groups[:1], self._collect, 1).run()
+        await WorkerPool(groups[1:], self._collect, 1 if self._ordered else GROUPS_AT_ONCE).run()
+        self._state.tell_failures(plan)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
-        """Collect and deliver a group."""
-        earlier, self._groups = self._delivered, self._groups + 1
-        group = Group(selectors, self.plan, self.state, self._results, earlier if self._ordered else None)
-        self._delivered = group.is_delivered
-        # Beside a larger group a small one would take as long as that.
-        if self._groups <= SMALL_GROUPS + 1 and self._is_growing:
-            await earlier.wait()
-        if self._may_infer and not await self._collect_months(group):
-            await self._collect_parts(group, [(each, selectors) for each in self.plan._time_slices])
-        if not self._may_infer:  # from the beginning, or because of what was found about the service
-            await self._collect_alone(group)
-        await group.end()
-
-    async def _collect_months(self, group: Group[R]) -> bool:
-        """Collect a group without months that are empty; return False if all-time statistics do not help."""
-        months, service = self._filter, self.fetcher.service
-        if months is None or service.all_time_is_wrong or not self._may_infer:
-            return False
-        failed: list[Selector] = []
-
-        async def learn(selector: Selector) -> None:
-            if service.all_time_is_wrong or len(failed) > len(group.all_time_counts) + 2:
-                return
-            call = AllTime()._call(selector, months.all_time_slice)
-            call = replace(call, repeat="never")
-            try:
-                stats = await self.fetcher.fetch(call, is_result=False)
-            except SlashtagError as error:
-                if error.is_fatal:
-                    raise
-                failed.append(selector)
-                log.info("all-time statistics of %s cannot be used to skip months: %s", selector, error)
-                return
-            if not stats.reconciles:  # nor are those of other batches of use then
-                service.all_time_is_wrong.note()
-                log.info("all-time statistics of %s do not add up: no months are skipped", selector)
-            group.all_time_counts[selector.keys] = stats.clicks_breakdown
-
-        await WorkerPool(group.selectors, learn, self.workers).run()
-        # One failure in many is no reason for other windows: a journal has those of an earlier run.
-        if len(failed) >= len(group.all_time_counts):
-            service.all_time_is_wrong.note()
-        parts: list[Part] = []
-        for window, time_slice in months.time_slices.items():
-            empty = {
-                keys for keys, clicks in group.all_time_counts.items() if not months.is_active(window, clicks)
-            }
-            if active := [each for each in group.selectors if each.keys not in empty]:
-                parts.append((time_slice, active))
-        width = len(self.plan._time_slices)
-        is_less = sum(len(active) for _, active in parts) < len(group.selectors) * width
-        if is_less and not service.all_time_is_wrong:
-            try:
-                await self._collect_parts(group, parts)
-            except WrongMonthsError:
-                service.all_time_is_wrong.note()
-                log.warning("days differ from all-time statistics; every window is requested from now on")
-            # A service that does not count what it is asked has wrong all-time statistics, too.
-            if not service.all_time_is_wrong and self._may_infer:
-                return True
-        group.all_time_counts.clear()
-        return False
-
-    async def _collect_parts(self, group: Group[R], parts: Sequence[Part]) -> None:
-        """Search time slices of a group."""
-        group.begin(parts)
-
-        async def search(part: Part) -> None:
-            time_slice, selectors = part
-            try:
-                # If the service is found not to count what it is asked, all is asked alone afterwards.
-                if self._may_infer:
-                    await _SliceSearch(self, group, part).run()
-            except NoAnswersError as failed:
-                group.fail(time_slice, selectors, failed.error)
-
-        await WorkerPool(parts, search, WINDOWS_AT_ONCE).run()
-
-    async def _collect_alone(self, group: Group[R]) -> None:
-        """Request each slashtag or tag of a group alone; deliver it once its last window is known."""
-        time_slices, windows = self.plan._time_slices, dict.fromkeys(group.names, 0)
-        group.begin([(time_slice, group.selectors) for time_slice in time_slices])
-
-        async def deliver(name: str) -> None:
-            windows[name] += 1
-            if windows[name] == len(time_slices):
-                await group.deliver([name])
-
-        singles = (one for selector in group.selectors for one in selector.singles())
-        items = ((each, one) for one in singles for each in time_slices)
+        group = _Group(self._plan, selectors)
         try:
-            await self.ask_alone(group, items, deliver)
-        except NoAnswersError as failed:
-            group.fail(time_slices[0], group.selectors, failed.error)
+            if self._infers:
+                search = partial(self._search, group)
+                await WorkerPool(self._plan._time_slices, search, WINDOWS_AT_ONCE).run()
+            else:
+                singles = (one for selector in selectors for one in selector.singles())
+                await self._ask_alone(group, ((one, each) for one in singles for each in group.open))
+        except SlashtagError as error:
+            if error is not self._state.end:
+                raise
+            known = group.failed.union(group.names) - group.left
+            for selector in selectors if self._plan else ():
+                left = [selector] if selector.tag in group.left else without([selector], known)
+                for each in left:
+                    group.failed.update(each.names)
+                    self._state.fail(each, self._plan._time_slices, error)
+        for time_slice, open_names in group.open.items():
+            self._state.done(group.count(time_slice, open_names))
+        for name in group.names:
+            await self._deliver(group, name)
 
-    @property
-    def _may_infer(self) -> bool:
-        """Whether to request several slashtags at once."""
-        return self._infers and not self.fetcher.service.is_not_additive
+    async def _deliver(self, group: "_Group[R]", name: str) -> None:
+        """Deliver a result, if it is complete and was not delivered."""
+        if name in group.left and name not in group.failed:
+            group.left.discard(name)
+            await self.results.put((name, group.result(name)))
 
-    async def ask_alone(
-        self,
-        group: Group[R],
-        items: Iterable[tuple[TimeSlice, Selector]],
-        deliver: Callable[[str], Awaitable[None]] | None = None,
-    ) -> None:
-        """Request slashtags or tags one by one; call `deliver` with each whose answer is there."""
+    async def _ask_alone(self, group: "_Group[R]", items: Iterable[tuple[Selector, TimeSlice]]) -> None:
+        """Request slashtags or tags one by one; deliver those whose last time slice it is."""
 
-        async def ask(item: tuple[TimeSlice, Selector]) -> None:
-            (time_slice, selector), (name,) = item, item[1].names
+        async def ask(item: tuple[Selector, TimeSlice]) -> None:
+            selector, time_slice = item
+            (name,) = selector.names
             if name in group.failed:
                 return
             try:
-                call = self.plan.query._call(selector, time_slice)
-                stats = await self.fetcher.fetch(call, time_slice.window)
+                stats = await self._state.ask(self._fetcher, self._plan._request(selector, time_slice))
             except SlashtagError as error:
-                if not self.state.health.may_go_on(error):
-                    raise NoAnswersError(error) from None
-                group.fail(time_slice, (selector,), error)
+                if name not in group.failed:
+                    group.failed.add(name)
+                    self._state.fail(selector, self._plan._time_slices, error)
                 return
-            self.state.health.succeeded()
-            self.compare(group, selector, stats, time_slice.window)
             group.add(name, stats)
-            group.advance(time_slice, group.open[time_slice] - 1)
-            if deliver is not None:
-                await deliver(name)
+            self._state.done(group.count(time_slice, 1))
+            if not self._infers and not self._ordered and group.is_complete(name):
+                await self._deliver(group, name)
 
-        await WorkerPool(items, ask, self.workers).run()
+        await WorkerPool(items, ask, self._workers).run()
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do the work of a search in a thread."""
-        async with self._deduction:
-            return await in_thread(work)
-
-    def is_over(self, time_slice: TimeSlice) -> bool:
-        """Whether a period is over by every clock."""
-        return time_slice.period_end < self.now - SETTLING_SECONDS
-
-    def compare(self, group: Group[R], selector: Selector, stats: Statistics, window: Window | None) -> None:
-        """Raise WrongMonthsError if a batch has other clicks than its all-time statistics."""
-        expected, months = group.all_time_counts.get(selector.keys), self._filter
-        if expected is None or months is None or window is None:
-            return
-        if months.contradicts(window, stats.total, expected):
-            raise WrongMonthsError
-
-
-class _SliceSearch:
-    """Search of batches in one time slice of a group; what cannot be inferred is requested alone."""
-
-    def __init__(self, run: EachRun[Any], group: Group[Any], part: Part) -> None:
-        self._run, self._group, (self._time_slice, self._selectors) = run, group, part
-        assert self._time_slice.window is not None
-        self._window: Window = self._time_slice.window
-        #: What answers show of the service, and of the requests of this run.
-        self._service, self._health = run.fetcher.service, run.state.health
-        self._unusable: SlashtagError | None = None
-        #: Slashtags of which several together were answered, and those that were answered alone.
-        self._answered, self._known_alone = set[str](), set[str]()
-        self._is_first_round = True
-        self._failures_before = 0
-
-    async def run(self) -> None:
-        """Make the rounds of the search, and give the group what they show."""
-        group, run, time_slice = self._group, self._run, self._time_slice
-        # A whole batch shows whether its all-time statistics are right.
-        few = 0 if group.all_time_counts else FEW_KEYS
-        batches = (look_alikes(each.keys) for each in self._selectors)
-        self._search = search = await run.in_thread(partial(Search, batches, few=few))
-        try:
-            await self._make_rounds()
-        except NoAnswersError as failed:
-            known = self._answered | self._known_alone
-            refused = {name for each in self._selectors for name in each.keys} - known
-            if not (is_refusal(failed.error) and refused and self._answered):
-                raise
-            # Of a service that answers others only these fail; the others are searched anew.
-            group.fail(time_slice, without(self._selectors, known), failed.error)
-            left = without(self._selectors, refused | self._known_alone)
-            await _SliceSearch(run, group, (time_slice, left)).run()
-            return
-        if self._unusable is not None:
-            log.warning("slashtags are requested alone: %s", self._unusable)
-        elif not search.is_usable and run.is_over(time_slice):
-            if not self._service.is_not_additive:
-                self._service.is_not_additive.note()
-                run.fetcher.metrics.inconsistent += 1
-                log.warning("sums of slashtags do not add up; each is requested alone for some minutes")
-            return
-        await self._ask_alone()
-        for key, found in search.results.items():
-            group.add(key, stats_of(found, self._window))
+    async def _search(self, group: "_Group[R]", time_slice: TimeSlice) -> None:
+        """Find what each slashtag of a group has in a time slice."""
+        window = time_slice.window
+        assert window is not None
+        alone = self._state.alone | group.alone
+        batches = [[key for key in each.keys if key not in alone] for each in group.selectors]
+        search = Search(filter(None, batches), few=FEW_KEYS)
+        search.unresolved += [name for name in group.names if name in alone]
+        rounds, is_first = search.rounds(), True
+        while True:
+            async with self._deduction:
+                questions = await in_thread(partial(next, rounds, ()))
+            await WorkerPool(questions, partial(self._answer, group, time_slice), self._workers).run()
+            if questions and is_first:
+                search.mark_unresolved(busy(questions, window, datetime.now(UTC)))
+            is_first = False
+            singles = [group.select([name]) for name in search.take_unresolved()]
+            await self._ask_alone(group, [(single, time_slice) for single in singles])
+            if not questions:
+                break
+            self._state.done(group.count(time_slice, group.open[time_slice] - search.open_keys))
+        for key, counts in search.results.items():
+            group.add(key, stats_of(counts, window))
             await asyncio.sleep(0)
-        group.advance(time_slice, 0)
 
-    async def _make_rounds(self) -> None:
-        run, search, clock = self._run, self._search, asyncio.get_running_loop().time
-        rounds = search.rounds()
-        while questions := await run.in_thread(partial(next, rounds, ())):
-            self._failures_before, began = self._health.failures, clock()
-            if not self._is_first_round:
-                self._group.advance(self._time_slice, (1 - FIRST_SHARE) * search.open_keys)
-            # Where no request succeeds a few show whether to send the others, which else count as failed.
-            at_first = len(questions) if self._health.is_answered else FEW_AT_FIRST
-            await WorkerPool(questions[:at_first], self._ask, run.workers).run()
-            if any(question.answer is not None for question in questions[:at_first]):
-                await WorkerPool(questions[at_first:], self._ask, run.workers).run()
-            if self._is_first_round and not run.is_over(self._time_slice):
-                search.mark_unresolved(self._busy(questions, clock() - began))
-            self._is_first_round = False
-            # Before the next round: if nothing is answered, none is sent.
-            await self._ask_alone()
-
-    async def _ask(self, question: Question) -> None:
-        """Request the answer to a question; leave it without one if it fails and the others may go on."""
-        group, run, time_slice = self._group, self._run, self._time_slice
-        selector = group.select(question.keys)
-        call = replace(run.plan.query._call(selector, time_slice), again=question.again)
+    async def _answer(self, group: "_Group[R]", time_slice: TimeSlice, question: Question) -> None:
+        """Request the answer to a question of a search; leave it without one if it fails."""
+        selector, window = group.select(question.keys), time_slice.window
+        request = self._plan._request(selector, time_slice)
+        if question.again:
+            request = replace(request, call=replace(request.call, again=True))
         try:
-            stats = await run.fetcher.fetch(call, self._window, is_result=False)
+            stats = await self._state.ask(self._fetcher, request, is_result=False)
         except SlashtagError as error:
-            if isinstance(error, UnexpectedResponseError) and not error.repeatable and error.status < 300:
-                # No retry helps: a cache that cannot be passed has answered, say.
-                self._unusable = self._unusable or error
-                self._search.is_usable = False
-            elif not self._health.may_split(error, self._failures_before, always=True):
-                raise NoAnswersError(error) from None
+            if not self._state.may_go_on(error):
+                raise
             return
-        self._health.succeeded()
-        run.compare(group, selector, stats, self._window)
-        question.answer = counts_of(stats, self._window)
-        self._answered.update(question.keys)
-        if self._is_first_round:
-            group.advance(time_slice, group.open[time_slice] - FIRST_SHARE * len(question.keys))
+        assert window is not None
+        question.answer = counts_of(stats, window)
 
-    async def _ask_alone(self) -> None:
-        """Request alone what the search cannot infer."""
 
-        async def note(slashtag: str) -> None:
-            self._known_alone.add(slashtag)
+class _Group(Generic[R]):
+    """Batches or tags that are collected together, and what is known of them."""
 
-        alone = self._group.singles(self._search.take_unresolved())
-        await self._run.ask_alone(self._group, [(self._time_slice, selector) for selector in alone], note)
+    def __init__(self, plan: Plan[R], selectors: Sequence[Selector]) -> None:
+        self._plan, self.selectors = plan, selectors
+        self.names = [name for selector in selectors for name in selector.names]
+        self._link_ids = {slashtag: ids for each in selectors for slashtag, ids in each.links if ids}
+        #: Slashtags that differ in case only: the service may take them for one.
+        alike = Counter(name.casefold() for name in self.names)
+        self.alone = {name for name in self.names if alike[name.casefold()] > 1}
+        self.left, self.failed = set(self.names), set[str]()
+        #: What is known of names with clicks, and for how many time slices of each that is all.
+        self._sums: dict[str, RunningSum[R]] = {}
+        self._known = Counter[str]()
+        #: Names without counts yet, by time slice, and how many were told as done.
+        self.open = dict.fromkeys(plan._time_slices, len(self.names))
+        self._told = 0
 
-    def _busy(self, questions: Sequence[Question], seconds: float) -> list[Cell]:
-        """Return the busiest batches: of the others at most MOST_EXPECTED clicks come during the search.
+    def select(self, slashtags: Iterable[str]) -> Selector:
+        """Return the selector of some of its slashtags."""
+        return Selector.of((slashtag, self._link_ids.get(slashtag, ())) for slashtag in slashtags)
 
-        `seconds`: how long the first round took. A search repairs what one late click has changed.
-        """
-        zone, now = self._window.start.tzinfo or UTC, self._run.now
-        today = midnight(datetime.fromtimestamp(now - SETTLING_SECONDS, zone).date(), zone)
-        begin = max(today, self._window.start)
-        share = DURATION * seconds / max(1.0, now - begin.timestamp())
-        expected = {each: share * clicks_since(begin.date(), each.answer or {}) for each in questions}
-        busy, clicks = list[Cell](), 0.0
-        for question in sorted(questions, key=lambda each: expected[each]):
-            clicks += expected[question]
-            busy += question.cells if clicks > MOST_EXPECTED else ()
-        return busy
+    def add(self, name: str, stats: Any) -> None:
+        """Add what a slashtag or tag has in a time slice."""
+        if name not in self._sums:
+            self._sums[name] = empty_sum(self._plan.query, self._plan.span)
+        self._sums[name].add(stats)
+        self._known[name] += 1
+
+    def is_complete(self, name: str) -> bool:
+        """Return whether each time slice of a name is known."""
+        return self._known[name] == len(self.open)
+
+    def result(self, name: str) -> R:
+        """Return the sum of a name, and forget it."""
+        total = self._sums.pop(name, None) or empty_sum(self._plan.query, self._plan.span)
+        if len(self._link_ids.get(name, ())) > 1:
+            total.add_shared([name])
+        return total.result()
+
+    def count(self, time_slice: TimeSlice, known: int) -> int:
+        """Count names as known in a time slice; return how many more to tell as done, in proportion."""
+        self.open[time_slice] -= known
+        done = len(self.names) - -(-sum(self.open.values()) // len(self.open))
+        more, self._told = max(0, done - self._told), max(done, self._told)
+        return more
+
+
+def growing(batches: Sequence[Selector], most: int, *, from_end: bool) -> list[Sequence[Selector]]:
+    """Return batches in groups, each larger than the one before."""
+    groups: list[Sequence[Selector]] = []
+    left, size = batches, max(1, min(MOST_FIRST, most, int(FIRST_SHARE * len(batches))))
+    while left:
+        groups.append(left[-size:] if from_end else left[:size])
+        left = left[:-size] if from_end else left[size:]
+        size = min(most, GROWTH * size)
+    return groups
+
+
+def busy(questions: Sequence[Question], window: Window, now: datetime) -> list[Cell]:
+    """Return the busiest batches: of the others at most MOST_EXPECTED clicks come during a search.
+
+    A search repairs what one late click has changed.
+    """
+    if window.period_end < now.timestamp() - SETTLING_SECONDS:
+        return []
+    zone = window.start.tzinfo or UTC
+    today = midnight((now - timedelta(seconds=SETTLING_SECONDS)).astimezone(zone).date(), zone)
+    begin = max(today, window.start)
+    # Not by the first minutes of a day.
+    share = SEARCH_SECONDS / max(3600.0, (now - begin).total_seconds())
+    clicks, found = 0.0, list[Cell]()
+    since = {each: clicks_since(begin.date(), each.answer or {}) for each in questions}
+    for question in sorted(questions, key=lambda each: since[each]):
+        clicks += share * since[question]
+        found += question.cells if clicks > MOST_EXPECTED else ()
+    return found
 
 
 def counts_of(stats: RangeStats, window: Window) -> Answer:

@@ -1,20 +1,41 @@
-"""State of one run of `collect` or `collect_each`: its progress, and the failures that it reports."""
+"""State of one run of `collect` or `collect_each`: its progress and failures, and who is asked alone.
+
+What fails                                         What follows
+-------------------------------------------------  ---------------------------------------------------------
+a batch is refused (400, 403, 404, 413, 414)       its halves are sent
+a batch fails otherwise, and failures are told     its halves are sent, once each
+a slashtag alone                                   it is asked alone, once each time, in the rest of the run
+MOST_IN_ROW requests, without a success            nothing more is sent, and all that is left fails as they do
+an unknown tag                                     the others are asked: it says nothing about them
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .._core.batches import Key, Selector
-from .._core.call import Call
 from .._core.checks import Progress, check_callback
-from .._core.plan import Plan
-from .._errors import InvalidRequestError, SlashtagError
-from .._sending.health import RunHealth
+from .._core.plan import Plan, StatsRequest
+from .._core.windows import TimeSlice
+from .._errors import (
+    APIError,
+    InvalidRequestError,
+    SlashtagError,
+    UnknownTagError,
+)
 from .._summed_statistics import Statistics
+from .stats_fetcher import StatsFetcher
+
+#: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
+REFUSED = frozenset({400, 403, 404, 413, 414})
+#: Failures of a run without a success between them, after which nothing more is sent: each of the 32 batches
+#: that are under way by default may have a slashtag at fault, and then half of their first halves.
+MOST_IN_ROW = 48
 
 log = logging.getLogger("slashtag")
 if TYPE_CHECKING:
@@ -27,12 +48,12 @@ else:
 
 
 class Failure(Struct, Generic[Of_co], frozen=True):
-    """Argument of `on_error`: a request that failed for good, its error, and the plan of what is missing.
+    """Argument of `on_error`: what failed for good, its error, and the plan of what is missing.
 
-    `keys` or `tag` are those of the request, `label` names them and its days; `error` has its path. `plan`
-    has the query, the slashtags and the days: one request of `collect`, or all those of a slashtag of
-    `collect_each`, of a whole batch if nothing was answered. `session.stats.retry` runs the plans of the
-    failures of a result; None: the service cannot be asked, as for a slashtag with a comma.
+    It is about a slashtag or a tag, or a batch of which no part was sent any more. `keys` or `tag` are those
+    of the requests, `label` names them and their days; `error` is that of the first. `plan` has the query,
+    the slashtags and the days: `session.stats.run` requests what is missing, `session.stats.retry` adds it to
+    a sum. None: the service cannot be asked, as for a slashtag with a comma.
     """
 
     label: str
@@ -46,10 +67,7 @@ OnError = Callable[[Failure[Of_co]], object]
 
 
 class RunState:
-    """Progress and failures of one run; calls `progress` after each step, and `on_error`, if given.
-
-    Its `health` says what follows from a failure: parts instead, the next, or the end.
-    """
+    """Progress and failures of one run; calls `progress` after each step, and `on_error`, if given."""
 
     def __init__(self, progress: Progress | None, on_error: OnError | None) -> None:
         #: The number of steps, None while it is unknown.
@@ -60,35 +78,71 @@ class RunState:
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
-        self.health = RunHealth(reports_failures=on_error is not None)
-        self._has_look_alikes = False
+        #: Slashtags that failed alone, and those of batches that failed, of which one is at fault.
+        self.alone: set[str] = set()
+        self._suspects: set[str] = set()
+        self._in_row = 0
+        #: The error of all requests, once nothing more is sent.
+        self.end: SlashtagError | None = None
+        self._failed: dict[Selector, tuple[SlashtagError, list[TimeSlice]]] = {}
 
-    def done(self) -> None:
-        """Count one step as done."""
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self.total)
+    def done(self, steps: int = 1) -> None:
+        """Count steps as done, one by one."""
+        for _ in range(steps):
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self.total)
 
-    def report_failure(self, call: Call[Any], error: SlashtagError, plan: Plan[Any]) -> None:
-        """Report a failure, with the plan of what is missing.
+    async def ask(self, fetcher: StatsFetcher, request: StatsRequest, *, is_result: bool = True) -> Any:
+        """Return the statistics of a request; raises its error, at once if nothing more is sent."""
+        if self.end is not None:
+            raise self.end
+        selector, call = request.selector, request.call
+        if self.alone or self._suspects:
+            known = self.alone if len(selector.keys) == 1 else self._suspects
+            if not known.isdisjoint(selector.keys):
+                # It has failed before, after all attempts: one shows whether it fails again.
+                call = replace(call, repeat="never")
+        try:
+            stats = await fetcher.fetch(call, request.time_slice.window, is_result=is_result)
+        except SlashtagError as error:
+            if not isinstance(error, UnknownTagError):
+                self._in_row += 1
+                if self._in_row >= MOST_IN_ROW:
+                    self.end = error
+            known = self.alone if len(selector.keys) == 1 else self._suspects
+            known.update(selector.keys)
+            raise
+        self._in_row = 0
+        return stats
 
-        Without `on_error` it is raised, and so is an error that every other request would have as well
+    def may_go_on(self, error: SlashtagError) -> bool:
+        """Return whether to ask for others, and parts of what failed: one slashtag may be at fault."""
+        if self.end is not None or error.is_fatal:
+            return False
+        # Of a refused batch that slashtag is found also where failures are not told.
+        return self._on_error is not None or (isinstance(error, APIError) and error.status in REFUSED)
+
+    def fail(self, selector: Selector, time_slices: Iterable[TimeSlice], error: SlashtagError) -> None:
+        """Note that a batch, a slashtag or a tag failed.
+
+        Without `on_error` the error is raised, and so is one that every other request would have as well
         (`SlashtagError.is_fatal`).
         """
-        self.health.failed_for_good(error)
         if self._on_error is None or error.is_fatal:
             raise error
-        self.missing += 1
-        self._on_error(Failure(call.label, error, call.keys, call.tag, plan))
+        _, failed = self._failed.setdefault(selector, (error, []))
+        failed += time_slices
 
-    def report_look_alike(self, slashtag: str) -> None:
-        """Log a slashtag that looks like one in another batch; the first as a warning, of many."""
-        level = logging.DEBUG if self._has_look_alikes else logging.WARNING
-        self._has_look_alikes = True
-        text = (
-            "%r and another slashtag differ in case or accents only, and are in two requests: a service that"
-        )
-        log.log(level, f"{text} takes them for one counts their clicks twice", slashtag)
+    def tell_failures(self, plan: Plan[Any]) -> None:
+        """Report what has failed, at the end of the run: each slashtag, batch or tag once."""
+        for selector, (error, time_slices) in self._failed.items():
+            assert self._on_error is not None
+            self.missing += len(time_slices)
+            more = f" and {len(time_slices) - 1} more" if len(time_slices) > 1 else ""
+            label = f"{selector}, {time_slices[0].label}{more}"
+            of_selector = plan._only(selector, time_slices)
+            self._on_error(Failure(label, error, selector.keys, selector.tag, of_selector))
 
     def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
         """Report a slashtag that cannot be requested.

@@ -1,35 +1,35 @@
 """Click statistics: the public methods of `session.stats`, and what they have in common."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
-from copy import copy
-from datetime import UTC, date, datetime, tzinfo
-from functools import partial
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import AsyncIterable, Iterable, Mapping
+from datetime import UTC, date, datetime
+from itertools import chain
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
-from .._core.batches import Batcher, Key, Keys, Selector, TagNames, in_fixed_order, select
+from .._core.batches import Key, Keys, Selector, TagNames, check_selector, in_fixed_order, select
 from .._core.checks import Progress, check_int
 from .._core.plan import Plan, make_plan
-from .._core.queries import AllTime, CountryGeo, Query, Year, check_query
+from .._core.queries import AllTime, CountryGeo, DateRange, Query, Year, check_query
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import Results, Tasks, WorkerPool
 from .._sending.sender import Sender
 from .._summed_statistics import RunningSum, Statistics
-from .batch_reading import by_activity, read_batches, read_keys
 from .by_tag import StatsByTag, collect_by_tag
 from .collect import collect
 from .collect_each import EachRun
-from .failures import check_kind, check_missing, joined, plans_of
+from .keys import by_activity, read_keys
 from .run_state import Failure, OnError, RunState
 from .stats_fetcher import StatsFetcher
 from .tags import Tags
-from .top import rank
+from .top import first_places
 from .urls import Urls
 
 R = TypeVar("R", bound=Statistics)
+#: From one place in so many links on a table of all takes fewer requests than `top`.
+FEW_LINKS = 20
 
 
 class Stats:
@@ -55,8 +55,11 @@ class Stats:
         workers: int,
         max_keys_bytes: int,
         range_end: RangeEnd,
+        paths: dict[str, str] | None = None,
     ) -> None:
         self._sender = sender
+        #: The path that answers, of those that the document states and shows differently.
+        self._paths = {} if paths is None else paths
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
@@ -81,9 +84,27 @@ class Stats:
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
         state = RunState(None, None)  # counts slashtags that cannot be requested
-        selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
-        plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
+        plan = self._plan(state, query, keys, tag, tags, timezone)
         return replace(plan, missing=state.missing)
+
+    def _plan(
+        self,
+        state: RunState,
+        query: Query[R],
+        keys: Iterable[Key] | None,
+        tag: str | None,
+        tags: TagNames | None,
+        timezone: Zone,
+        *,
+        in_order: bool = False,
+    ) -> Plan[R]:
+        """Make a plan; a journal keeps the order of links, so that its job asks about the same batches."""
+        check_selector(keys, tag, tags)
+        if keys is not None and self._sender.journal is not None and not in_order:
+            named = {getattr(key, "id", key): key for key in in_fixed_order(keys)}
+            keys = [named[name] for name in self._sender.journal.order(named)]
+        selectors = select(keys, tag, tags, self._max_keys_bytes, state.report_bad_key)
+        return make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError[R] | None = None
@@ -92,16 +113,10 @@ class Stats:
 
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
-        return await self._run(self._fetcher(), plan, progress, on_error)
-
-    async def _run(
-        self, fetcher: StatsFetcher, plan: Plan[R], progress: Progress | None, on_error: OnError[R] | None
-    ) -> R:
         state = RunState(progress, on_error)
         state.total, state.missing = len(plan), plan.missing
-        return await collect(fetcher, plan, state, self._workers)
+        return await collect(self._fetcher(), plan, plan._requests(), state, self._workers)
 
-    @overload
     async def retry(
         self,
         partial: R,
@@ -109,121 +124,37 @@ class Stats:
         *,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
-    ) -> R: ...
-
-    @overload
-    async def retry(
-        self,
-        partial: Mapping[str, R],
-        failures: Iterable[Failure[R]],
-        *,
-        progress: Progress | None = None,
-        on_error: OnError[R] | None = None,
-    ) -> dict[str, R]: ...
-
-    @overload
-    async def retry(
-        self,
-        partial: ClicksTable,
-        failures: Iterable[Failure[Any]],
-        *,
-        progress: Progress | None = None,
-        on_error: OnError[Any] | None = None,
-    ) -> ClicksTable: ...
-
-    async def retry(
-        self,
-        partial: Statistics | Mapping[str, Statistics] | ClicksTable,
-        failures: Iterable[Failure[Any]],
-        *,
-        progress: Progress | None = None,
-        on_error: OnError[Any] | None = None,
-    ) -> Any:
-        """Request what a result lacks, as its failures tell, and return the whole result.
-
-        `partial` is the result of `collect` or `run`, a mapping of those of `collect_each`, or that of
-        `table`; it stays as it is. The whole is of the same kind, a dict for a mapping. It still lacks what
-        fails again, if `on_error` gets that, and what cannot be requested (`Failure.plan`). `progress` is
-        called with (failures done, total), or the slashtags of a mapping or table. Raises
-        InvalidRequestError, before anything is sent, for failures of another result, and for one that is
-        passed twice; TypeError for another `partial`; otherwise as `collect`.
-        """
-        plans = plans_of(failures)
-        if isinstance(partial, Statistics):
-            check_kind([partial], plans)
-            check_missing(partial, plans)
-            return await self._retry_sum(partial, plans, progress, on_error) if plans else partial
-        if isinstance(partial, ClicksTable):
-            check_missing(partial, plans)
-            known = [key for key, *_ in partial._parts]
-        elif isinstance(partial, Mapping):
-            check_kind(partial.values(), plans)
-            known = list(partial)
-        else:
-            raise TypeError("pass the partial result: statistics, a mapping of them, or a ClicksTable")
-        if not plans:
-            return partial if isinstance(partial, ClicksTable) else dict(partial)
-        plan = joined(plans, known)
-        state = RunState(progress, on_error)
-        state.total = sum(len(selector.names) for selector in plan._selectors)
-        each = self._run_each(plan, state)
-        if not isinstance(partial, ClicksTable):
-            async with each as results:
-                return {**partial, **{key: stats async for key, stats in results}}
-        name = "slashtag" if plan._selectors[0].tag is None else "tag"
-        table, dates = empty_table(plan.query, name, dimensions="label" in partial.names)
-        if table.names != partial.names:
-            raise InvalidRequestError("the failures are of another kind of query than the table")
-        table._begin_with(partial)
-        async with each as results:
-            async for key, stats in results:
-                table._add(key, stats, dates)
-        table._finish(partial.missing - len(plans) + state.missing)
-        return table
-
-    async def _retry_sum(
-        self, partial: R, plans: Sequence[Plan[R]], progress: Progress | None, on_error: OnError[R] | None
     ) -> R:
+        """Request what the result of `collect` or `run` lacks, as its failures tell; return the whole result.
+
+        It still lacks what fails again, if `on_error` gets that, and what cannot be requested
+        (`Failure.plan`). `progress` is called with (requests done, total). For results by slashtag, or a
+        table, collect the `keys` of the failures. Raises InvalidRequestError, before anything is sent, for
+        failures of another result, and for one that is passed twice; otherwise as `collect`.
+        """
+        if not isinstance(partial, Statistics):
+            raise TypeError("pass the partial result of `collect` or `run`")
+        plans = [failure.plan for failure in failures if failure.plan is not None]
+        lacking = sum(map(len, plans))
+        if len({(plan.query, plan._selectors, plan._time_slices) for plan in plans}) < len(plans):
+            raise InvalidRequestError("a failure is passed twice, and would be counted twice")
+        if any(plan.query._answer_type.result_type is not type(partial) for plan in plans):
+            raise InvalidRequestError("the failures are of another kind of query than the result")
+        if lacking > partial.missing:
+            raise InvalidRequestError(
+                f"the result lacks {partial.missing} requests, and the failures are of {lacking}: pass the "
+                "result that they are of; those of collect_each are of results by slashtag, say"
+            )
+        if not plans:
+            return partial
+        state = RunState(progress, on_error)
+        state.total = lacking
+        requests = chain.from_iterable(plan._requests() for plan in plans)
         running_sum = RunningSum(type(partial))
         running_sum.add(partial)
-        running_sum.add_missing(-len(plans))
-        state = RunState(progress, None)
-        state.total = len(plans)
-        fetcher = self._fetcher()
-
-        async def work(plan: Plan[R]) -> None:
-            running_sum.add(await self._run(fetcher, plan, None, on_error))
-            state.done()
-
-        await WorkerPool(plans, work, self._workers).run()
+        running_sum.add_missing(-lacking)
+        running_sum.add(await collect(self._fetcher(), plans[0], requests, state, self._workers))
         return running_sum.result()
-
-    def _run_each(
-        self,
-        plan: Plan[R],
-        state: RunState,
-        batches: AsyncGenerator[Selector] | None = None,
-        *,
-        zone: tzinfo | None = None,
-        inferred: bool = True,
-        ordered: bool = False,
-        fresh: bool = False,
-    ) -> Results[tuple[str, R]]:
-        """Iterate over the results of a plan, or of `batches`, as they complete.
-
-        Without the `zone` of the plan no months are skipped.
-        """
-        run = EachRun(
-            self._fetcher(fresh),
-            plan,
-            state,
-            zone=zone,
-            range_end=self._range_end,
-            inferred=inferred,
-            ordered=ordered,
-            workers=self._workers,
-        )
-        return run.start(batches, self._tasks)
 
     async def collect(
         self,
@@ -250,12 +181,12 @@ class Stats:
         """
         state = RunState(progress, on_error)
         check_query(query)
-        if isinstance(keys, AsyncIterable) and tag is None and tags is None:
+        check_selector(keys, tag, tags)
+        if isinstance(keys, AsyncIterable):
             keys = await read_keys(keys)
-        selectors = select(keys, tag, tags, self._batcher(state, is_sum=True))
-        plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
+        plan = self._plan(state, query, keys, tag, tags, timezone)
         state.total = len(plan)
-        return await collect(self._fetcher(fresh), plan, state, self._workers)
+        return await collect(self._fetcher(fresh), plan, plan._requests(), state, self._workers)
 
     def collect_each(
         self,
@@ -265,7 +196,7 @@ class Stats:
         tag: str | None = None,
         tags: TagNames | None = None,
         timezone: Zone = None,
-        ordered: bool | Literal["hits"] = False,
+        ordered: bool = False,
         inferred: bool = True,
         earlier_hits: Mapping[str, int | None] | None = None,
         fresh: bool = False,
@@ -276,22 +207,20 @@ class Stats:
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
-        answers once they leave no other value. Those with clicks are requested once more, past caches and in
-        other company; if they differ or a batch has changed meanwhile, what depends on it is requested anew.
-        Days that are not over are inferred unless more than about one click is expected meanwhile. If parts
-        of a batch do not add up to it, also when requested again, every slashtag is requested alone, and a
-        warning logged. With three or more windows, months that all-time statistics show empty are skipped.
-        Results come in groups, the first of which are small, unless they are `ordered`. `inferred=False`
-        requests every slashtag alone and yields each as soon as it is known.
+        answers once they leave no other value, and checked in other company. If a batch has changed
+        meanwhile, what depends on it is requested anew. Days that are not over are inferred unless more than
+        about one click is expected meanwhile. Slashtags that differ in case only, those of a batch that
+        contradicts itself, and all with `inferred=False` are requested alone.
 
-        ShortUrls are sorted by `hits`, unless `ordered` is True: fewest requests are needed if slashtags with
-        clicks are adjacent. With `ordered="hits"` they are yielded in that order. `earlier_hits` has the hits
-        of an earlier listing, by slashtag: links whose hits differ come first. Every slashtag is covered by
-        a request, whatever its hits. `fresh` is that of `collect`.
+        Results come in groups, the first of which are small; with `inferred=False` each as soon as it is
+        known. ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with
+        clicks are adjacent. `earlier_hits` has the hits of an earlier listing, by slashtag: links whose hits
+        differ come first. Every slashtag is covered by a request, whatever its hits. `fresh` is that of
+        `collect`.
 
-        `progress` is called with (slashtags counted so far, total or None), in proportion to what is known of
-        those under way. With `on_error` failures are reported and not yielded. Raises the errors of `collect`
-        while iterating. See docs/service.md, Statistics: common selector.
+        `progress` is called with (slashtags counted so far, total), in proportion to what is known of those
+        under way. With `on_error` failures are reported, at the end, and not yielded. Raises the errors of
+        `collect` while iterating. See docs/service.md, Statistics: common selector.
         """
         state = RunState(progress, on_error)
         return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits, fresh)
@@ -369,28 +298,28 @@ class Stats:
         tag: str | None,
         tags: TagNames | None,
         timezone: Zone,
-        ordered: bool | Literal["hits"],
+        ordered: bool,
         inferred: bool,
         earlier_hits: Mapping[str, int | None] | None,
         fresh: bool,
     ) -> Results[tuple[str, R]]:
-        sorts = ordered == "hits" or (inferred and not ordered)
-        sort = partial(by_activity, earlier_hits=earlier_hits) if sorts else None
-        if sort and keys is not None and not isinstance(keys, AsyncIterable | str | bytes):
-            keys = sort(in_fixed_order(keys))
-        batcher = self._batcher(state, by_activity=sorts)
-        in_order = ordered is True
-        selectors = select(keys, tag, tags, batcher, in_order=in_order)
-        plan = make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
-        batches: AsyncGenerator[Selector] | None = None
-        if isinstance(keys, AsyncIterable):
-            batches = read_batches(aiter(keys), batcher, sort=sort, in_order=in_order)
-        else:
-            state.total = sum(len(selector.names) for selector in plan._selectors)
-        zone = parse_zone(timezone)
-        return self._run_each(
-            plan, state, batches, zone=zone, inferred=inferred, ordered=bool(ordered), fresh=fresh
+        check_query(query)
+        check_selector(keys, tag, tags)
+
+        def plan_of(keys: Iterable[Key] | None) -> Plan[R]:
+            if keys is not None and inferred and not ordered:
+                keys = by_activity(in_fixed_order(keys), earlier_hits)
+            return self._plan(state, query, keys, tag, tags, timezone, in_order=ordered)
+
+        run = EachRun[R](
+            self._fetcher(fresh), state, inferred=inferred, ordered=ordered, workers=self._workers
         )
+
+        async def start(given: Plan[R] | AsyncIterable[Key]) -> None:
+            await run.run(given if isinstance(given, Plan) else plan_of(await read_keys(given)))
+
+        given = keys if isinstance(keys, AsyncIterable) else plan_of(keys)
+        return Results(self._tasks, WorkerPool([given], start, 1), run.results)
 
     async def top(self, query: Query[R], n: int = 20, *, keys: Keys, timezone: Zone = None) -> dict[str, R]:
         """Return the `n` slashtags with most clicks and their statistics, the most first.
@@ -403,28 +332,25 @@ class Stats:
         """
         check_int("n", n, 1)
         check_query(query)
-        stats = copy(self)
-        stats._sender = self._sender.of_operation()
-        return (await rank(stats, query, n, keys=keys, timezone=timezone)).stats
+        check_selector(keys, None, None)
+        given = await read_keys(keys) if isinstance(keys, AsyncIterable) else in_fixed_order(keys)
+        state = RunState(None, None)
+        plan = self._plan(state, query, by_activity(given), None, None, timezone)
+        if isinstance(query, DateRange) and n * FEW_LINKS >= sum(len(each.keys) for each in plan._selectors):
+            each = await self.collect_each(plan.query, keys=given, timezone=timezone).to_dict()
+            first = sorted((key for key in each if each[key].total), key=lambda key: -each[key].total)
+            return {key: each[key] for key in first[:n]}
+        fetcher = self._fetcher()
+
+        async def count(selector: Selector) -> R:
+            only = plan._only(selector)
+            return await collect(fetcher, only, only._requests(), state, self._workers)
+
+        return await first_places(count, plan._selectors, n)
 
     def _fetcher(self, fresh: bool = False) -> StatsFetcher:
-        """Return what requests the statistics of one operation, whose calls take turns with those of others.
-
-        `Sender.of_operation` makes the `Flow` of these calls; see `_core/queue.py`.
-        """
-        return StatsFetcher(self._sender.of_operation(), fresh=fresh)
-
-    def _batcher(self, state: RunState, *, by_activity: bool = False, is_sum: bool = False) -> Batcher:
-        """Return the builder of batches; those that the journal's job has made `by_activity` are apart.
-
-        From now on the journal replays no pages. Of a sum it is said which slashtags it may have twice.
-        """
-        by_job = None
-        if (journal := self._sender.journal) is not None:
-            journal.stop_replaying_pages()
-            by_job = journal.made_batches(by_activity=by_activity)
-        report = state.report_look_alike if is_sum else None
-        return Batcher(self._max_keys_bytes, state.report_bad_key, by_job, report)
+        """Return what sends the requests of one operation, which take turns with those of others."""
+        return StatsFetcher(self._sender.of_operation(), self._paths, fresh=fresh)
 
 
 def empty_table(query: Query[Any], name: str, *, dimensions: bool) -> tuple[ClicksTable, dict[date, int]]:

@@ -1,4 +1,4 @@
-"""How statistics are requested: once more, past caches, where an answer contradicts itself or is a 404."""
+"""How statistics are requested: the samples' path on a 404, and answers that contradict themselves."""
 
 import logging
 from typing import Any
@@ -17,62 +17,54 @@ log = logging.getLogger("slashtag")
 
 
 class StatsFetcher:
-    """Sender of statistics requests, which has their answers checked.
+    """Sender of the statistics requests of one operation; `fresh` ones pass caches.
 
     The document states /stats/yearly and /stats/alltime but shows samples against /stats: on a 404 the
-    samples' path is tried once and the outcome remembered for some minutes. See docs/service.md, Statistics
-    for a year; Statistics for all time.
-
-    An answer that no statistics request can have is requested once more, since a cache or a load balancer may
-    have sent it: a 404, or one that contradicts itself or is about other days.
+    samples' path is tried once, and which one answers is noted in `paths`, for the whole session. See
+    docs/service.md, Statistics for a year; Statistics for all time.
     """
 
-    def __init__(self, sender: Sender, *, fresh: bool = False) -> None:
-        self._sender, self._fresh = sender, fresh
-        #: What is known of the service; of the requests of one run that is `RunState.health`.
-        self.metrics, self.service = sender.metrics, sender.health
+    def __init__(self, sender: Sender, paths: dict[str, str], *, fresh: bool = False) -> None:
+        self._sender, self._paths, self._fresh = sender, paths, fresh
 
-    async def fetch(self, call: Call[Any], window: Window | None = None, *, is_result: bool = True) -> Any:
+    async def fetch(self, call: Call[Any], window: Window | None, *, is_result: bool = True) -> Any:
         """Return the statistics of an answer; an error gets a note that names the batch and window.
 
-        `_core/statistics_answers.py` says what contradicts itself. If the second answer does too, it is
-        counted and logged, provided that it `is_result`: that it goes into what the library's caller gets.
+        An answer that contradicts itself (`_core/statistics_answers.py`) is counted and logged, provided that
+        it `is_result`: that it goes into what the library's caller gets.
         """
-        service = self.service
-        call = replace(call, again=True) if self._fresh else call
         try:
-            stats, problem = (await self._request(call)).to_statistics(window)
-            if problem is not None and not service.contradictions_stay:
-                log.info("%s: inconsistent answer, requested once more: %s", call.label, problem)
-                answer = await self._request(replace(call, again=True))
-                stats, problem = answer.to_statistics(window)
-                service.second_request(in_vain=problem is not None)
+            answer = await self._send(replace(call, again=True) if self._fresh else call)
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
             raise
+        stats, problem = answer.to_statistics(window)
         if not stats.reconciles and is_result:
+            metrics = self._sender.metrics
             # The first as a warning. There may be thousands of them.
-            level = logging.DEBUG if self.metrics.inconsistent else logging.WARNING
-            self.metrics.inconsistent += 1
-            log.log(level, "%s: inconsistent answer: %s", call.label, problem)
+            log.log(
+                logging.DEBUG if metrics.inconsistent else logging.WARNING,
+                "%s: the answer contradicts itself: %s",
+                call.label,
+                problem,
+            )
+            metrics.inconsistent += 1
         return stats
 
-    async def _request(self, call: Call[Any]) -> Any:
-        stated, sampled = call.path, SAMPLE_PATHS.get(call.path)
-        if sampled is None:
-            return await self._confirm_404(call)
-        service = self.service
-        has_stated, uses_sample = service.has_stated_path[stated], service.uses_sample_path[stated]
-        if uses_sample:
-            return await self._confirm_404(replace(call, path=sampled))
+    async def _send(self, call: Call[Any]) -> Any:
+        if call.path not in SAMPLE_PATHS:
+            return await self._sender.send(call)
+        if call.path in self._paths:
+            return await self._sender.send(replace(call, path=self._paths[call.path]))
+        stated, sampled = call.path, SAMPLE_PATHS[call.path]
         try:
-            answer = await self._confirm_404(call)
-            has_stated.note()
+            answer = await self._sender.send(call)
+            self._paths[stated] = stated
             return answer
         except (NotFoundError, UnexpectedResponseError) as error:
             # For an unknown path, a router may answer without the service's envelope. Another call may have
-            # found the path of the samples meanwhile.
-            if error.status != 404 or has_stated:
+            # found the stated path meanwhile.
+            if error.status != 404 or self._paths.get(stated) == stated:
                 raise
             missing = error
         try:
@@ -80,19 +72,7 @@ class StatsFetcher:
         except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
             # /stats may exist without accepting these queries. See docs/service.md, Errors.
             is_missing = error.status == 404 or "date is required" in error.message.lower()
-            if is_missing:
-                has_stated.note()
-                raise missing from None
-            if isinstance(error, BadRequestError):
-                uses_sample.note()
-            raise
-        uses_sample.note()
+            self._paths[stated] = stated if is_missing else sampled
+            raise (missing if is_missing else error) from None
+        self._paths[stated] = sampled
         return answer
-
-    async def _confirm_404(self, call: Call[Any]) -> Any:
-        """Send a call, and once more if the answer is a 404: it is undocumented for statistics."""
-        try:
-            return await self._sender.send(call)
-        except NotFoundError as error:
-            log.info("%s: requested once more: %s", call.label, error)
-            return await self._sender.send(replace(call, again=True))

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from .._core.batches import folded
 from .._core.call import Call
 from .._core.checks import check_text
 from .._core.limits import MAX_TAG_DESCRIPTION, MAX_TAG_NAME
-from .._core.look_alikes import folded
 from .._errors import BadRequestError, InvalidRequestError, OutcomeUnknownError
 from .._records import Page, Tag
 from .._wording import did_you_mean

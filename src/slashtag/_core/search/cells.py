@@ -13,37 +13,40 @@ from .bounds import Bounds
 #: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
 WIDTH = 12
 
-#: A key, or several that the service may take for one, as they differ in case only, say: what is halved and
-#: told apart are units, and what a request names and is limited to are keys.
-Unit = tuple[str, ...]
 #: A dimension and a label of it.
 Label = tuple[str, object]
 Answer = Mapping[Label, int]
 TOTAL: Label = ("", "")
-#: Open counts by dimension and label.
-Profile = dict[str, dict[Label, int]]
+#: By dimension and label: the chance that open counts, which are as likely in one half of a cell as in the
+#: other, are in the half that is asked.
+Profile = dict[str, dict[Label, float]]
 
 
 class Cell:
-    """Consecutive units of a batch: all of them (a root), or half of another cell."""
+    """Consecutive keys of a batch: all of them (a root), or half of another cell."""
 
-    def __init__(self, units: Sequence[Unit], parent: Cell | None = None) -> None:
-        self.units = units
-        self.keys = tuple(key for unit in units for key in unit)
+    def __init__(self, keys: Sequence[str], parent: Cell | None = None) -> None:
+        self.keys = tuple(keys)
         self.root: Cell = parent.root if parent else self
+        self.parent = parent
         self.halves: tuple[Cell, ...] = ()
         #: Whether it is the first half of another cell.
-        self.is_first = parent is not None and units[0] == parent.units[0]
+        self.is_first = parent is not None and keys[0] == parent.keys[0]
         #: Its counts, as numbers of the bounds; others are 0.
         self.numbers: dict[Label, int] = {}
+        #: Whether all its counts are known.
+        self.is_known = False
         #: What it was asked in, but for questions whose answers contradicted others.
         self.questions: list[Question] = []
         # Of roots only: its answer, with the dimensions of that.
         self.answer: Answer | None = None
         self.dimensions: frozenset[str] = frozenset()
-        #: How often it has changed, and whether it began anew, as answers contradicted it.
+        #: How often it has changed, or began anew, as answers contradicted it.
         self.changes = 0
-        self.is_restarted = False
+        #: Its share of the questions that were asked, and how many cells must still be told apart from their
+        #: other halves.
+        self.cost = 0.0
+        self.left = len(keys) - 1
 
     def take(self, answer: Answer | None) -> bool:
         """Take an answer for a root; return False if it is of no use."""
@@ -60,10 +63,11 @@ class Cell:
     def halve(self, bounds: Bounds) -> None:
         """State that two halves add up to the cell, and in each half every dimension to the total."""
         if not self.halves:
-            first, second = halves(self.units)
+            first, second = halves(self.keys)
             self.halves = (Cell(first, self), Cell(second, self))
-        for half in self.halves:
-            half.numbers = {}
+        one, other = (half.numbers for half in self.halves)
+        one.clear()
+        other.clear()
         # The total first: other counts are compared with it.
         labels_of: dict[str, list[Label]] = {TOTAL[0]: []}
         for label, number in self.numbers.items():
@@ -72,16 +76,14 @@ class Cell:
         for dimension, labels in labels_of.items():
             if dimension and len(labels) == 1:
                 # The only label has the total.
-                for half in self.halves:
-                    half.numbers[labels[0]] = half.numbers[TOTAL]
+                one[labels[0]], other[labels[0]] = one[TOTAL], other[TOTAL]
                 continue
             for label in labels:
                 whole = self.numbers[label]
-                for half in self.halves:
-                    half.numbers[label] = bounds.number(0, bounds.high[whole])
-                bounds.equate([half.numbers[label] for half in self.halves], (whole,))
-            for half in self.halves if dimension else ():
-                bounds.equate([half.numbers[label] for label in labels], (half.numbers[TOTAL],))
+                one[label], other[label] = (bounds.number(0, bounds.high[whole]) for _ in self.halves)
+                bounds.equate((one[label], other[label]), (whole,))
+            for half in (one, other) if dimension else ():
+                bounds.equate([half[label] for label in labels], (half[TOTAL],))
 
     def total(self, bound: list[int]) -> int:
         """Return a bound of the total."""
@@ -89,16 +91,18 @@ class Cell:
 
     def is_exact(self, bounds: Bounds) -> bool:
         """Return whether all counts are known."""
-        return all(bounds.low[number] == bounds.high[number] for number in self.numbers.values())
+        low, high = bounds.low, bounds.high
+        return all(low[number] == high[number] for number in self.numbers.values())
 
     def profile(self, bounds: Bounds) -> Profile:
-        """Return how much is open of each label, by dimension."""
+        """Return what is open of each label, by dimension."""
         low, high = bounds.low, bounds.high
         profile: Profile = {}
         for label, number in self.numbers.items():
-            if label != TOTAL and low[number] < high[number]:
-                profile.setdefault(label[0], {})[label] = high[number] - low[number]
-        return profile
+            if low[number] < high[number] and label != TOTAL:
+                profile.setdefault(label[0], {})[label] = 1 - 0.5 ** (high[number] - low[number])
+        # Those with few labels tell most: `confusion` ends there.
+        return dict(sorted(profile.items(), key=lambda pair: len(pair[1])))
 
     def tree(self) -> Iterator[Cell]:
         """Yield the cell, and those into which it was halved."""
@@ -120,38 +124,36 @@ class Question:
 
     def __init__(self, cells: Iterable[Cell], *, again: bool = False) -> None:
         self.cells = list(cells)
-        self._taken = {key for cell in self.cells for key in cell.keys}
+        #: Whether the same was asked before.
+        self.again = again
+        self.roots = {cell.root for cell in self.cells}
+        self.room = MAX_KEYS - sum(len(cell.keys) for cell in self.cells)
         self.profile: Profile = {}
         self.answer: Answer | None = None
         #: By how much the counts of a batch have changed since the answer, at most.
         self.changes: list[Answer] = []
         self.dimensions = self.cells[0].root.dimensions
-        #: Whether the same was asked before.
-        self.again = again
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of all cells, last those with counts, as a service may count the first keys only."""
-        return tuple(key for cell in reversed(self.cells) for key in cell.keys)
-
-    @property
-    def room(self) -> int:
-        """For how many more keys there is room."""
-        return MAX_KEYS - len(self._taken)
+        """The keys of all cells."""
+        return tuple(key for cell in self.cells for key in cell.keys)
 
     def has_room(self, cell: Cell) -> bool:
-        """Return whether a cell may be asked with the others."""
-        is_alike = cell.root.dimensions in (self.dimensions, frozenset())
-        return is_alike and len(cell.keys) <= self.room and self._taken.isdisjoint(cell.keys)
+        """Return whether a cell may be asked with the others, in none of which it is."""
+        if len(cell.keys) > self.room or cell.root.dimensions not in (self.dimensions, frozenset()):
+            return False
+        return cell.root not in self.roots or set(self.keys).isdisjoint(cell.keys)
 
     def add(self, cell: Cell, profile: Profile) -> None:
         """Ask a cell with the others."""
         self.cells.append(cell)
-        self._taken.update(cell.keys)
-        for dimension, counts in profile.items():
+        self.roots.add(cell.root)
+        self.room -= len(cell.keys)
+        for dimension, chances in profile.items():
             mine = self.profile.setdefault(dimension, {})
-            for label, count in counts.items():
-                mine[label] = mine.get(label, 0) + count
+            for label, chance in chances.items():
+                mine[label] = 1 - (1 - mine.get(label, 0.0)) * (1 - chance)
 
     def parts(self, doubts: Mapping[Cell, int]) -> list[Question]:
         """Return questions for the cells most in doubt and for the others, or else for two halves."""
@@ -198,19 +200,19 @@ def is_sound(answer: Answer | None, dimensions: frozenset[str]) -> bool:
 def confusion(mine: Profile, theirs: Profile, most: float) -> float:
     """Estimate in how many ways counts can be confused between two profiles; stop where it reaches `most`.
 
-    Each click is as likely in one half of a cell as in the other. Two can change places if they differ in
-    one dimension, and one can move to the other profile if all its labels can.
+    Two clicks can change places if they differ in one dimension, and one can move to the other profile if all
+    its labels can.
     """
     swaps, alike = 0.0, 1.0
-    for dimension, counts in mine.items():
+    for dimension, chances in mine.items():
         others = theirs.get(dimension)
         if not others:
             return swaps
         total = squares = 0.0
         none = 1.0
-        for label, count in counts.items():
-            if label in others:
-                both = (1 - 0.5**count) * (1 - 0.5 ** others[label])
+        for label, chance in chances.items():
+            if other := others.get(label):
+                both = chance * other
                 total += both
                 squares += both * both
                 none *= 1 - both

@@ -17,11 +17,10 @@ agrees with the others                 it is an equation of the counts of its ce
 contradicts others, or no answer       the cells most in doubt and the rest are asked, or two halves of them
 contradicts others, of one cell alone  its batch is asked again, then those asked together with it
 one of these has changed               its earlier answers hold up to the change, and it is checked again
-none of these has changed              an earlier answer was wrong: the batch begins anew, each half alone; if
-                                       it did before, the service does not count what it is asked
+none of these has changed              an earlier answer was wrong: the batch begins anew
 no answer, of one cell alone           its batch is asked key by key, like one that changes often
-more questions than the batches bring  all batches are asked key by key: each brings one a key, and CHECKS + 2
-                                       more; halves that become batches bring none
+of little use: a batch has cost more   its halves are asked alone from then on, so that a table takes at most
+than WASTE a key and one a known half  a tenth more than one request a key, whatever it counts
 
 A cell without clicks is asked again where a question has room. What is asked depends on the batches and the
 answers alone, so that a second run can replay a journal.
@@ -33,9 +32,8 @@ from functools import partial
 from itertools import product
 
 from ..batches import halves
-from ..look_alikes import folded
 from .bounds import Bounds
-from .cells import WIDTH, Answer, Cell, Question, Unit, confusion, difference, digest, is_sound, strangers
+from .cells import WIDTH, Answer, Cell, Question, confusion, difference, digest, is_sound, strangers
 
 #: Most ways to confuse clicks between the cells of a request; between cells asked before, in a small round.
 MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
@@ -43,13 +41,17 @@ MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
 FEW_REQUESTS = 4
 #: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
 CHECKS = 8
-#: A batch with so many clicks a unit, or more, is asked unit by unit: no request tells two of them apart. 10
+#: A batch with so many clicks a key, or more, is asked key by key: no request tells two of them apart. 10
 #: takes 8 % more requests for 7 days, 20 takes 1 % more in the mean of 20 tables, 40 takes 3 % more for links
 #: clicked 30 times each. Few keys have few others to share requests with: the bound is this share of the keys
 #: in batches with clicks. For 16 to 200 keys half or twice the share takes 1 % more, no such bound 11 %.
 DENSE, DENSE_SHARE = 14, 1 / 16
 #: Keys whose batches have changed more often are asked alone.
 MOST_CHANGES = 3
+#: Questions a key that a batch may cost beyond one for each half that is told apart.
+WASTE = 0.05
+#: Questions a key after which a batch is asked key by key, as answers contradict each other.
+MOST_COST = 2
 
 Rounds = Iterator[Sequence[Question]]
 
@@ -57,17 +59,15 @@ Rounds = Iterator[Sequence[Question]]
 class Search:
     """Search of some batches: answer the questions of each of its `rounds`, then take the results.
 
-    Batches of at most `few` units are asked alone.
+    Batches of at most `few` keys are asked alone.
     """
 
-    def __init__(self, batches: Iterable[Sequence[Unit]], *, few: int = 0) -> None:
+    def __init__(self, batches: Iterable[Sequence[str]], *, few: int = 1) -> None:
         #: The counts of keys that have any, at the end.
         self.results: dict[str, Answer] = {}
         #: Keys that must be asked alone.
         self.unresolved: list[str] = []
-        #: False ends the search: the service does not count what it is asked, or the caller cannot use it.
-        self.is_usable = True
-        self._few = max(1, few)
+        self._few = few
         self._bounds = Bounds()
         #: In their order; a dict, as the order of a set differs from process to process.
         self._roots: dict[Cell, None] = {}
@@ -76,31 +76,24 @@ class Search:
         self._empty: list[Cell] = []
         #: Questions whose answers are equations of the bounds.
         self._facts: list[Question] = []
-        #: Roots each of whose halves is asked alone next, and those whose results are not checked yet.
-        self._in_halves: list[Cell] = []
+        #: Roots whose results are not checked yet.
         self._unchecked: dict[Cell, None] = {}
-        seen: set[str] = set()
-        for units in batches:
-            # A look-alike of a key of an earlier batch might share a request with it: ask it alone.
-            self._add_root([unit for unit in units if folded(unit[0]) not in seen])
-            self.unresolved += [key for unit in units if folded(unit[0]) in seen for key in unit]
-            seen.update(folded(unit[0]) for unit in units)
-        #: One a key, its batch and the checks of that: answers that contradict each other take more.
-        self._questions_left = sum(len(root.keys) + CHECKS + 2 for root in self._roots)
+        for keys in batches:
+            self._add_root(keys)
 
     def rounds(self) -> Rounds:
         """Yield the questions of each round, to be answered before the next."""
         yield from self._ask_roots()
         self._mark_dense()
-        while self.is_usable and self._questions_left >= 0:
+        while True:
             self._halve_cells()
+            self.mark_unresolved([root for root in self._roots if root.cost > MOST_COST * len(root.keys)])
             questions = self._pack() or self._check()
             if not questions:
                 self._take_results()
                 return
             yield from self._ask(questions)
             yield from self._learn(questions)
-        self.mark_unresolved(list(self._roots))
 
     def take_unresolved(self) -> list[str]:
         """Return those keys that must be asked alone and were not yet returned."""
@@ -116,20 +109,22 @@ class Search:
     @property
     def open_keys(self) -> int:
         """Number of keys whose counts are not known yet, nor asked alone."""
-        return sum(len(cell.keys) for cell in self._open if not cell.halves)
+        return sum(root.left + 1 for root in self._roots if root.left)
 
     # Whole batches.
 
     def _ask(self, questions: Sequence[Question]) -> Rounds:
-        self._questions_left -= len(questions)
+        for question in questions:
+            for root in question.roots:
+                root.cost += 1 / len(question.roots)
         if questions:
             yield questions
 
-    def _add_root(self, units: Sequence[Unit]) -> None:
+    def _add_root(self, keys: Sequence[str]) -> None:
         """Begin with a batch; have its keys asked alone if they are few."""
-        root = Cell(units)
+        root = Cell(keys)
         self._roots[root] = None
-        if len(units) <= self._few:
+        if len(keys) <= self._few:
             self.mark_unresolved([root])
 
     def _ask_roots(self) -> Rounds:
@@ -145,17 +140,14 @@ class Search:
                     self.mark_unresolved([root])
                 else:
                     del self._roots[root]
-                    for half in halves(root.units):
+                    for half in halves(root.keys):
                         self._add_root(half)
 
     def _mark_dense(self) -> None:
-        """Have batches with so many clicks that no request tells them apart asked unit by unit."""
+        """Have batches with so many clicks that no request tells them apart asked key by key."""
         totals = {root: root.total(self._bounds.low) for root in self._roots}
         dense = min(DENSE, DENSE_SHARE * sum(len(root.keys) for root, total in totals.items() if total))
-        self.mark_unresolved([root for root in totals if totals[root] >= max(1, dense * len(root.units))])
-        # The halves of one, each alone, do not add up to it if the service does not count all it is asked.
-        clicked = [root for root in self._roots if totals[root]]
-        self._in_halves = sorted(clicked, key=lambda root: (-len(root.keys), -totals[root]))[:1]
+        self.mark_unresolved([root for root in totals if totals[root] >= max(1, dense * len(root.keys))])
 
     # What answers say.
 
@@ -221,20 +213,20 @@ class Search:
                             fact.changes.append(change)
         self.mark_unresolved([root for root in self._roots if root.changes > MOST_CHANGES])
         for root in alone if not has_changed else ():
-            self.is_usable &= not root.is_restarted
             del self._roots[root]
-            restarted = Cell(root.units)
-            restarted.is_restarted = restarted.take(root.answer)
+            restarted = Cell(root.keys)
+            restarted.take(root.answer)
+            restarted.cost, restarted.changes = root.cost, root.changes + 1
             self._roots[restarted] = None
-            self._in_halves.append(restarted)
 
     def _rebuild(self) -> None:
         """Derive anew what is known from the answers for batches and the other answers."""
         self._bounds, facts, self._facts = Bounds(), self._facts, []
         for root in self._roots:
+            root.left = len(root.keys) - 1
             root.know(self._bounds)
             for cell in root.tree():
-                cell.questions = []
+                cell.questions, cell.is_known = [], False
                 if cell.halves:
                     self._bounds.accepts(cell.halve)
         for fact in facts:
@@ -245,14 +237,11 @@ class Search:
         self._open, self._empty = [cell for root in self._roots for cell in root.tree()], []
 
     def _take_results(self) -> None:
-        """Give the counts of each unit that has any."""
+        """Give the counts of each key that has any."""
         low = self._bounds.low
         for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
-            if len(cell.keys) > 1:
-                self.unresolved += cell.keys
-            else:
-                counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
-                self.results.update(dict.fromkeys(cell.keys, counts))
+            counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
+            self.results[cell.keys[0]] = counts
         self._bounds.free()
 
     # What to ask.
@@ -263,16 +252,26 @@ class Search:
         for cell in self._open:
             if cell.root not in self._roots:
                 continue
-            if len(cell.units) > 1 and not cell.halves and cell.total(self._bounds.low):
+            if len(cell.keys) > 1 and not cell.halves and cell.total(self._bounds.low):
                 self._bounds.accepts(cell.halve)  # always: one half may have everything, the other nothing
                 cells += cell.halves
                 if cell is cell.root:
                     self._unchecked[cell] = None
             if not cell.is_exact(self._bounds):
                 cells.append(cell)
-            elif not cell.halves and not cell.total(self._bounds.high):
-                self._empty.append(cell)
+            else:
+                self._note_known(cell)
         self._open = cells
+
+    def _note_known(self, cell: Cell) -> None:
+        """Note that the counts of a cell are known."""
+        cell.is_known = True
+        if not cell.halves and not cell.total(self._bounds.high):
+            self._empty.append(cell)
+            # It need not be halved.
+            cell.root.left -= len(cell.keys) - 1
+        if cell.parent is not None and all(half.is_known for half in cell.parent.halves):
+            cell.root.left -= 1
 
     def _pack(self) -> list[Question]:
         """Return questions for first halves, each with cells whose counts are unlikely to be confused.
@@ -281,23 +280,38 @@ class Search:
         before, so there are never more of them. Cells that were asked and are still open ride along: with
         others in the new question, both answers together may leave one value.
         """
-        in_halves, self._in_halves = self._in_halves, []
-        asked = [Question([half]) for root in in_halves if root in self._roots for half in root.halves]
+        if sum(root.cost - len(root.keys) + root.left for root in self._roots) > WASTE * sum(
+            len(root.keys) for root in self._roots
+        ):
+            return self._halve_alone()
         fresh: list[Cell] = []
         repeats: list[Cell] = []
         for cell in sorted(self._open, key=lambda cell: -len(cell.keys)):
-            if cell.is_first and cell.root not in in_halves and not cell.is_exact(self._bounds):
+            if cell.is_first and not cell.is_exact(self._bounds):
                 (repeats if cell.questions else fresh).append(cell)
         packed: list[Question] = []
         self._place(fresh, packed, MOST_CONFUSION)
-        if len(asked) + len(packed) < FEW_REQUESTS:
+        if len(packed) < FEW_REQUESTS:
             self._place(strangers(repeats, self._bounds), packed, MOST_CONFUSION_AGAIN)
         else:
             self._place([cell for cell in repeats if not cell.halves], packed, MOST_CONFUSION, opens=False)
         self._carry(packed)
-        if not asked and not packed and (left := fresh + repeats):
+        if not packed and (left := fresh + repeats):
             packed.append(Question([max(left, key=lambda cell: cell.total(self._bounds.low))]))
-        return packed + asked
+        return packed
+
+    def _halve_alone(self) -> list[Question]:
+        """Return a question for each first half, but for one of each earlier question, which has the rest."""
+        cells = [cell for cell in self._open if cell.is_first and not cell.is_exact(self._bounds)]
+        spared: set[Question] = set()
+        asked: list[Question] = []
+        for cell in cells:
+            earlier = next((question for question in cell.questions if question not in spared), None)
+            if earlier is None:
+                asked.append(Question([cell]))
+            else:
+                spared.add(earlier)
+        return asked or [Question([cell]) for cell in cells[:1]]
 
     def _place(self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True) -> None:
         """Add each cell to the question where it confuses least; or else, if it `opens` any, to a new one."""
@@ -327,7 +341,7 @@ class Search:
                 cell = cells.pop()
                 if question.has_room(cell):
                     question.add(cell, {})
-                elif len(cell.keys) > question.room and len(cell.units) > 1:
+                elif len(cell.keys) > question.room and len(cell.keys) > 1:
                     cell.halve(self._bounds)  # without counts it states no equation, which may contradict
                     cells += cell.halves
                 else:
@@ -336,14 +350,14 @@ class Search:
         self._empty = cells
 
     def _check(self) -> list[Question]:
-        """Return questions about all units with counts that are not checked yet, in sets by their codes."""
+        """Return questions about all keys with counts that are not checked yet, in sets by their codes."""
         roots, self._unchecked = [root for root in self._unchecked if root in self._roots], {}
         code_of: dict[Cell, int] = {}
         for root in roots:
             # Always the same for a batch: a journal has the answers.
             codes = sorted(range(1, 2**CHECKS), key=partial(digest, root.keys[0]))
-            units = (cell for cell in root.leaves() if cell.total(self._bounds.low))
-            code_of.update(zip(units, codes, strict=False))
+            clicked = (cell for cell in root.leaves() if cell.total(self._bounds.low))
+            code_of.update(zip(clicked, codes, strict=False))
         # An error may have hidden the counts of those that seem to have none.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
         if not self._facts and len(self._empty) > 1:
