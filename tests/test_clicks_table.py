@@ -98,7 +98,6 @@ def test_rows_have_names() -> None:
 # --- tables of an account ------------------------------------------------------------------------------
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("query", [YEAR, Day("2024-05-01"), DateRange("2024-03-01", "2024-03-31")], ids=repr)
 async def test_a_table_has_every_day_of_every_link(
     box: Sandbox, session: AsyncSession, query: DateRange | Day
@@ -111,7 +110,6 @@ async def test_a_table_has_every_day_of_every_link(
     assert sum(n for _, _, n in wanted) == box.truth.range(first, last).total_clicks > 0
 
 
-@pytest.mark.unmeasured
 async def test_a_table_by_label_has_the_labels_of_every_link(box: Sandbox, session: AsyncSession) -> None:
     found = await session.stats.table(YEAR, keys=session.urls.list(), dimensions=True)
     each = await session.stats.collect_each(YEAR, keys=session.urls.list()).to_dict()

@@ -122,7 +122,6 @@ def is_true(box: Sandbox, stats: RangeStats) -> bool:
     )
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("parts", [None, 1, 7, 1000])
 def test_the_answer_is_that_of_one_process_and_true(
     client: Any, box: Sandbox, parts: int | None, split_into: SplitInto
@@ -158,7 +157,6 @@ def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox, spli
     assert max(arrival.in_flight for arrival in box.requests) == 4  # of four parts at a time
 
 
-@pytest.mark.unmeasured
 def test_workers_that_are_killed_change_nothing(client: Any, box: Sandbox, split_into: SplitInto) -> None:
     number = split_into(8)
     plan, box.latency = plan_of(box), 0.02
@@ -216,7 +214,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bytes]:
     return lambda: b"".join(frames)
 
 
-@pytest.mark.unmeasured
 def test_credentials_are_neither_sent_nor_logged(
     client: Any, box: Sandbox, sent: Callable[[], bytes], split_into: SplitInto
 ) -> None:

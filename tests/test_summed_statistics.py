@@ -90,7 +90,6 @@ def test_empty_statistics_change_nothing(parts: list[Any]) -> None:
     assert parts[0] + empty == empty + parts[0] == parts[0]
 
 
-@pytest.mark.unmeasured
 @given(alike)
 def test_the_total_of_a_sum_is_the_sum_of_the_totals(parts: list[Any]) -> None:
     whole = sum(parts)
@@ -120,14 +119,12 @@ def test_rows_are_tidy_and_add_up(parts: list[Any]) -> None:
         assert sum(r[2] for r in rows if r[0] == dimension) == sum(r[2] for r in summed if r[0] == dimension)
 
 
-@pytest.mark.unmeasured
 @given(st.lists(ranges, min_size=1))
 def test_the_days_of_a_sum_are_in_order(parts: list[RangeStats]) -> None:
     days = list(RangeStats.merge(parts).clicks)
     assert days == sorted(days)
 
 
-@pytest.mark.unmeasured
 @given(st.lists(places, min_size=1))
 def test_other_stays_last(parts: list[GeoStats]) -> None:
     merged = GeoStats.merge(parts)

@@ -168,6 +168,8 @@ class AsyncSession:
         self._range_end: RangeEnd = options["range_end"]
         self._concurrency = _within_pool(options["concurrency"], http)
         self._tasks = Tasks()
+        #: Which path of statistics answers, of those that the document states and shows differently.
+        self._statistics_paths: dict[str, str] = {}
         self._is_view = False
         self._closing = asyncio.Lock()
         #: Whether to begin at the rate that the last run learnt, and to keep what this one learns.
@@ -207,6 +209,7 @@ class AsyncSession:
             workers=self._concurrency,
             max_keys_bytes=MAX_TARGET_BYTES - OTHER_PARAMETERS_BYTES - len(self._transport.base.raw_path),
             range_end=self._range_end,
+            paths=self._statistics_paths,
         )
 
     @property

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain, pairwise
@@ -16,15 +14,14 @@ from yarl import URL
 
 from slashtag import DateRange, InvalidRequestError, ShortUrl
 from slashtag._core.batches import (
-    Batcher,
     Selector,
+    _batches,
     encoded_size,
     halves,
     in_fixed_order,
     plain_batches,
     select,
 )
-from slashtag._core.look_alikes import folded
 from slashtag._core.queries import TimeSlice
 from slashtag._core.windows import parse_zone, windows
 from slashtag._credentials import Credentials
@@ -38,7 +35,7 @@ def refuse(key: object, error: InvalidRequestError) -> None:
 
 
 def batched(given_keys: Iterable[str], room: int) -> list[tuple[str, ...]]:
-    return [selector.keys for selector in Batcher(room, refuse).batches(given_keys)]
+    return [selector.keys for selector in _batches(given_keys, room, refuse)]
 
 
 keys = st.text(min_size=1, max_size=100).filter(
@@ -123,8 +120,8 @@ def test_plain_slashtags_make_the_same_batches_as_checked_ones(given_keys: list[
 def test_a_short_url_is_no_slashtag_but_may_be_one_of_a_link() -> None:
     told: list[object] = []
     keys_of = ["a://b", "https://l.example/a", "http://b", "://", ShortUrl(id=1, slashtag="https://c")]
-    batcher = Batcher(8_000, lambda key, error: told.append(key))
-    assert [each.keys for each in batcher.batches(keys_of)] == [("a://b", "://", "https://c")]
+    found = select(keys_of, None, None, 8_000, lambda key, error: told.append(key))
+    assert [each.keys for each in found] == [("a://b", "://", "https://c")]
     assert told == ["https://l.example/a", "http://b"]
     assert plain_batches(["a", "HTTPS://l.example/a"], 8_000) is None
 
@@ -134,44 +131,6 @@ def test_what_is_no_slashtag_is_not_plain() -> None:
         assert plain_batches(keys_of, 8_000) is None
     assert plain_batches(["b", "a", "b"], 8_000) == [Selector(keys=("b", "a"))]
     assert plain_batches([], 8_000) == []
-
-
-@given(
-    st.lists(st.sampled_from("aAäÄbBß"), min_size=1, max_size=3)
-    .map("".join)
-    .flatmap(
-        lambda name: st.lists(
-            st.integers(0, 60).map(lambda n: f"{name}{n}" if n % 2 else f"{name.swapcase()}{n}")
-        )
-    ),
-    st.integers(0, 300),
-    st.randoms(use_true_random=False),
-)
-def test_slashtags_that_look_alike_are_in_one_batch(some: list[str], others: int, rng: random.Random) -> None:
-    given_keys = [*some, *(key.swapcase() for key in some), *map(str, range(others))]
-    rng.shuffle(given_keys)
-    told: list[str] = []
-    batcher = Batcher(8_000, refuse, report_look_alike=told.append)
-    found = [selector.keys for selector in select(given_keys, None, None, batcher)]
-    assert sorted(chain(*found)) == sorted({*given_keys})
-    batches_of = Counter(name for batch in found for name in {*map(folded, batch)})
-    assert not told
-    assert {*batches_of.values()} <= {1}
-
-
-def test_look_alikes_that_need_two_batches_are_told() -> None:
-    told: list[str] = []
-    batcher = Batcher(8_000, refuse, report_look_alike=told.append)
-    streamed = [*map(str, range(50)), "Spring", *map(str, range(50, 120)), "spring", "autumn"]
-    found = [*chain.from_iterable(map(batcher.add, streamed)), *batcher.remainder()]
-    assert sum(len(selector.keys) for selector in found) == 123
-    assert told == ["spring"]
-
-
-def test_a_slashtag_that_follows_a_full_batch_takes_its_look_alikes_along() -> None:
-    found = batched([*map(str, range(99)), "Spring", "spring"], 8_000)
-    assert [len(batch) for batch in found] == [99, 2]
-    assert batched([f"{n:02}{'k' * 70}" for n in range(99)] + ["a" * 900, "A" * 900], 2_800)[-1]
 
 
 @given(st.lists(st.integers(), min_size=2))
@@ -184,10 +143,11 @@ def test_halves_concatenate_back_and_are_smaller(items: list[int]) -> None:
 
 def test_a_slashtag_is_known_by_all_its_links_and_one_given_as_such_by_none() -> None:
     links = [ShortUrl(id=n, slashtag=slashtag) for n, slashtag in ((7, "a"), (3, "b"), (5, "a"))]
-    (batch,) = Batcher(8_000, refuse).batches(["c", *links])
+    (batch,) = select(["c", *links], None, None, 8_000, refuse)
     assert (batch.keys, batch.link_ids) == (("c", "a", "b"), ((), (5, 7), (3,)))
+    assert batch.shared == ("a",)
     assert batch.singles() == [Selector.of([link]) for link in batch.links]
-    (batch,) = Batcher(8_000, refuse).batches(["c", "a"])
+    (batch,) = select(["c", "a"], None, None, 8_000, refuse)
     assert batch.link_ids == ()
 
 

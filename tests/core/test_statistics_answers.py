@@ -83,7 +83,6 @@ many = examples(50)
 # --- a merge of a split is the unsplit count -----------------------------------------------------------
 
 
-@pytest.mark.unmeasured
 @many
 @given(scenes, st.integers(0, 100), chosen_keys, clicklog.zones(), range_ends, st.booleans())
 def test_a_range_of_dates_is_the_count_of_them(
@@ -102,7 +101,6 @@ def test_a_range_of_dates_is_the_count_of_them(
     check_range(stats, inside, (first, last), zone)
 
 
-@pytest.mark.unmeasured
 @many
 @given(
     scenes,
@@ -123,7 +121,6 @@ def test_a_range_of_seconds_is_the_count_of_them(
     check_range(stats, [click for click in log if start <= click.at <= end], query.span(zone), zone)
 
 
-@pytest.mark.unmeasured
 @many
 @given(clicklog.scenes(1), clicklog.zones(), st.booleans())
 def test_a_day_is_the_count_of_it(
@@ -135,7 +132,6 @@ def test_a_day_is_the_count_of_it(
     check_range(stats, inside, (day, day), zone)
 
 
-@pytest.mark.unmeasured
 @given(
     clicklog.logs(clicklog.near_turns(40)),
     chosen_keys,
@@ -161,7 +157,6 @@ def test_a_year_and_all_time_are_the_count_of_them(
     assert not stats.unique_is_exact or stats.clicks_unique == unique
 
 
-@pytest.mark.unmeasured
 @given(scenes, st.integers(0, 200), chosen_keys, clicklog.offsets(), st.integers(0, 4))
 def test_a_country_is_the_count_of_it(
     scene: tuple[list[Click], date], length: int, keys: list[str], zone: tzinfo, named: int

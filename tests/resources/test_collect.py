@@ -1,82 +1,71 @@
-"""What `collect` sends to a service that refuses some batches, or all."""
+"""What `collect` sends where some of it fails: slashtags at fault cost themselves only."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from slashtag import AsyncSession, DateRange, Failure, SlashtagError, UnknownTagError, Year
+from slashtag import (
+    AsyncSession,
+    DateRange,
+    Failure,
+    InvalidRequestError,
+    RetryPolicy,
+    SlashtagError,
+    UnknownTagError,
+    Year,
+)
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import serving, slowly
+from tests.support.sandboxes import refused_links
 
 DAYS = DateRange("2024-01-01", "2024-03-31")
-MOST = 64
+HALF_YEAR = DateRange("2024-01-01", "2024-06-30")
+ONCE = RetryPolicy(max_attempts=1)
+#: Statuses of a refusal, and of other failures.
+STATUSES = [400, 403, 404, 413, 414, 500, 302]
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 413, 414])
+@pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("concurrency", [1, 100])
 @pytest.mark.parametrize("query", [DAYS, Year(2024)], ids=["range", "year"])
-async def test_a_service_that_refuses_all_is_soon_left_alone(
+async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
     status: int, concurrency: int, query: DateRange | Year
 ) -> None:
-    keys = [f"k{n}" for n in range(2_000)]
-    options = {"concurrency": concurrency}
-    # A 404 is requested once more, and then from the path of the document's samples.
-    most = 3 * MOST if status == 404 else MOST
+    keys = [f"k{n}" for n in range(5_000)]
+    options = {"concurrency": concurrency, "retry": RetryPolicy(max_attempts=1, max_elapsed=0.5)}
     async with serving(faults=[Fault(kind=str(status))], session=options) as (box, api):
         with pytest.raises(SlashtagError) as told:
             await api.stats.collect(query, keys=keys)
-        assert len(box.requests) <= most
         assert told.value.__notes__
-        box.requests.clear()
         failures: list[Failure] = []
-        progress: list[int] = []
+        progress: list[tuple[int, int | None]] = []
+        box.requests.clear()
         stats: Any = await api.stats.collect(
-            query, keys=slowly(keys), on_error=failures.append, progress=lambda done, _: progress.append(done)
+            query, keys=slowly(keys), on_error=failures.append, progress=lambda *step: progress.append(step)
         )
-        assert len(box.requests) <= most
-        assert not stats.complete
-        # Each is told once, and can be retried.
-        missing = [key for failure in failures for key in failure.keys]
-        assert len(missing) == len({*missing}) * (3 if query is DAYS else 1) == sum(map(slices, failures))
-        assert {*missing} == {*keys}
-        assert stats.missing == len(failures)
+        # Of 100 that are under way at once the first all fail.
+        assert len(box.requests) <= max(100, 50 + concurrency)
+        # Each is told once, with all its days.
+        plans = [failure.plan for failure in failures if failure.plan is not None]
+        calls = [request.call for plan in plans for request in plan._requests()]
+        missing = Counter((key, call.params[1:]) for call in calls for key in call.keys)
+        assert len(missing) == len(keys) * (3 if query is DAYS else 1)
+        assert set(missing.values()) == {1}
+        assert stats.missing == sum(len(failure.plan or ()) for failure in failures)
+        assert progress[-1][0] == progress[-1][1]
         box.faults = []
-        whole: Any = await api.stats.retry(stats, failures)
-        assert whole.complete
+        assert (await api.stats.retry(stats, failures)).complete
 
 
-def slices(failure: Failure) -> int:
-    assert failure.plan is not None
-    return len(failure.plan._selectors[0].keys) * len(failure.plan)
-
-
-def faulty(box: Sandbox, good: int, *, clicked: int) -> list[str]:
-    keys = [f"k{n}" for n in range(good)]
-    for key in keys:
-        box.add_url(key)
-    for key in keys[::clicked]:
-        box.add_click(key, "2024-01-05")
-    return keys
-
-
-async def missing_of(api: AsyncSession, keys: list[str]) -> tuple[int, set[str]]:
-    failures: list[Failure] = []
-    stats = await api.stats.collect(
-        DateRange("2024-01-01", "2024-01-31"), keys=keys, on_error=failures.append
-    )
-    return stats.total, {key for failure in failures for key in failure.keys}
-
-
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("concurrency", [1, 32])
 @pytest.mark.parametrize(
     ("good", "bad", "where"),
     [
         (1_999, 1, "anywhere"),
-        (1_990, 10, "anywhere"),
         (1_980, 20, "one a batch"),
         (1_900, 100, "a whole batch"),
         (99, 1, "first"),
@@ -84,21 +73,46 @@ async def missing_of(api: AsyncSession, keys: list[str]) -> tuple[int, set[str]]
         (50, 50, "every second"),
     ],
 )
+@pytest.mark.parametrize("status", [400, 500])
 async def test_slashtags_at_fault_cost_themselves_only(
-    concurrency: int, good: int, bad: int, where: str
+    concurrency: int, good: int, bad: int, where: str, status: int
 ) -> None:
-    async with serving(unknown_keys="error", session={"concurrency": concurrency}) as (box, api):
-        keys, wrong = faulty(box, good, clicked=10), [f"bad{n}" for n in range(bad)]
+    session = {"concurrency": concurrency, "retry": ONCE}
+    async with serving(session=session) as (box, api):
+        keys, wrong = [f"k{n}" for n in range(good)], [f"bad{n}" for n in range(bad)]
+        for key in keys[::10]:
+            box.add_click(box.add_url(key), "2024-01-05")
         mixed = [*wrong, *keys]
         if where == "anywhere":
             random.Random(bad).shuffle(mixed)
         elif where != "a whole batch" and bad > 1:
             size = good // bad
             mixed = [key for n in range(bad) for key in (*keys[n * size : (n + 1) * size], wrong[n])]
-        clicks, missing = await missing_of(api, mixed)
-        assert (clicks, missing) == (len(keys[::10]), {*wrong})
-        with pytest.raises(SlashtagError, match="bad"):
-            await api.stats.collect(DAYS, keys=mixed)
+        with refused_links(box, {*wrong}, status):
+            failures: list[Failure] = []
+            stats = await api.stats.collect(DAYS, keys=mixed, on_error=failures.append)
+            missing = Counter(key for failure in failures for key in failure.keys)
+            assert (stats.total, missing) == (len(keys[::10]), Counter(wrong))
+            assert stats.missing == sum(len(failure.plan or ()) for failure in failures)
+            with pytest.raises(SlashtagError, match="bad" if status == 400 else None):
+                await api.stats.collect(DAYS, keys=mixed)
+
+
+async def test_a_slashtag_that_always_fails_is_asked_alone_in_the_rest_of_the_run() -> None:
+    policy = RetryPolicy(max_attempts=4, backoff_base=0.001, backoff_cap=0.001)
+    async with serving(session={"retry": policy, "concurrency": 4}) as (box, api):
+        keys = [f"k{n}" for n in range(200)]
+        for key in keys:
+            box.add_click(box.add_url(key), "2024-01-05")
+        with refused_links(box, {"k17"}, 500):
+            failures: list[Failure] = []
+            stats = await api.stats.collect(HALF_YEAR, keys=keys, on_error=failures.append)
+        assert [failure.keys for failure in failures] == [("k17",)]
+        assert (stats.total, stats.missing, len(failures[0].plan or ())) == (199, 6, 6)
+        # The batch and itself with all attempts; once each in the four windows begun at first: the halves,
+        # and in the others itself. Twice twelve windows without it.
+        assert len(box.requests) <= 12 + 4 * (4 + 2 * 7) + 4 + 6
+        assert (await api.stats.retry(stats, failures)).total == 200
 
 
 async def test_tags_that_do_not_exist_say_nothing_about_others() -> None:
@@ -111,10 +125,45 @@ async def test_tags_that_do_not_exist_say_nothing_about_others() -> None:
         assert stats.total == (await api.stats.collect(Year(2024), tags=names[-1:])).total
 
 
-async def test_failures_of_another_kind_do_not_end_a_run() -> None:
-    keys = [f"k{n}" for n in range(2_000)]
-    async with serving(faults=[Fault(kind="302", times=15)]) as (box, api):
-        failures: list[Failure] = []
-        stats = await api.stats.collect(Year(2024), keys=keys, on_error=failures.append)
-        assert stats.missing == len(failures) == 15
-        assert len(box.requests) == 20
+async def partial_sum(box: Sandbox, api: AsyncSession) -> tuple[Any, list[Failure]]:
+    for key in ("a", "b", "c"):
+        box.add_click(box.add_url(key), "2024-01-05")
+    failures: list[Failure] = []
+    with refused_links(box, {"b", "c"}, 400):
+        stats = await api.stats.collect(DAYS, keys=["a", "b", "c"], on_error=failures.append)
+    return stats, failures
+
+
+async def test_retry_adds_what_was_missing_and_nothing_twice() -> None:
+    async with serving() as (box, api):
+        stats, failures = await partial_sum(box, api)
+        assert (stats.total, stats.missing, len(failures)) == (1, 6, 2)
+        box.requests.clear()
+        again: list[Failure] = []
+        with refused_links(box, {"c"}, 400):
+            better = await api.stats.retry(stats, failures, on_error=again.append)
+        assert (better.total, better.missing, [failure.keys for failure in again]) == (2, 3, [("c",)])
+        whole = await api.stats.retry(better, again)
+        assert (whole.total, whole.complete, whole.clicks) == (3, True, (await _sum(api)).clicks)
+
+
+async def _sum(api: AsyncSession) -> Any:
+    return await api.stats.collect(DAYS, keys=["a", "b", "c"])
+
+
+async def test_failures_of_another_result_are_refused_before_anything_is_sent() -> None:
+    async with serving() as (box, api):
+        stats, failures = await partial_sum(box, api)
+        year = await api.stats.collect(Year(2024), keys=["a"])
+        box.requests.clear()
+        for result, given in (
+            (stats, [*failures, failures[0]]),
+            (year, failures),
+            (await api.stats.collect(DAYS, keys=[]), failures),
+        ):
+            with pytest.raises(InvalidRequestError):
+                await api.stats.retry(result, given)
+        for other in ({"a": stats}, None):
+            with pytest.raises(TypeError):
+                await api.stats.retry(other, failures)  # type: ignore[type-var]
+        assert not box.requests

@@ -27,7 +27,6 @@ async def test_a_plan_sends_nothing_and_its_length_is_the_number_of_requests(acc
     assert counts(stats) == counts(account.truth(None, keys))
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("parts", [1, 7, 40])
 async def test_the_parts_of_a_plan_add_up(account: Account, parts: int) -> None:
     keys = account.keys[:250]

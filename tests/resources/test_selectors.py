@@ -85,7 +85,6 @@ async def test_no_slashtags_give_empty_statistics_without_a_request(keys: Any) -
         assert [item async for item in api.stats.collect_each(YEARS, keys=slowly([]))] == []
 
 
-@pytest.mark.unmeasured
 async def test_slashtags_may_come_from_anywhere_and_count_once(account: Account) -> None:
     keys = account.keys[:150]
     query = DateRange("2024-01-01", "2024-03-31")
@@ -145,7 +144,6 @@ async def test_a_day_that_a_zone_left_out_has_no_clicks_and_costs_no_request() -
 # --- long targets ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.unmeasured
 async def test_a_target_as_sent_is_at_most_8000_bytes() -> None:
     def answer(request: wire.Request) -> wire.Answer:
         return wire.ok({"total_clicks": len(request.query["url_keys"][0].split(","))})

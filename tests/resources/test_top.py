@@ -2,71 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import AsyncSession, AuthenticationError, DateRange, InvalidRequestError, Year
-from slashtag._core.batches import MAX_KEYS
+from slashtag import AsyncSession, AuthenticationError, DateRange, InvalidRequestError, RangeStats, Year
+from slashtag._core.batches import Selector, select
+from slashtag._core.limits import MAX_KEYS
 from slashtag._resources.top import first_places
 from slashtag.sandbox import Fault, Sandbox
-from tests.support.sending import connect, turns, until_idle
+from tests.support.sending import connect, until_idle
 
 ACCOUNT = {"urls": 320, "clicks": 4_000}
 
 
-@pytest.mark.unmeasured
-@given(st.data(), st.integers(1, 12), st.booleans())
-async def test_no_order_changes_the_first_places(data: st.DataObject, limit: int, growth: bool) -> None:
-    size = data.draw(st.integers(0, 3 * MAX_KEYS))
-    numbers = st.lists(st.integers(0, 9), min_size=size, max_size=size)
-    keys = list(map(str, range(size)))
-    clicks, before = (dict(zip(keys, data.draw(numbers), strict=True)) for _ in range(2))
+@given(st.lists(st.integers(0, 9), max_size=3 * MAX_KEYS), st.integers(1, 12))
+async def test_no_order_changes_the_first_places(clicks: list[int], limit: int) -> None:
+    async def count(batch: Selector) -> RangeStats:
+        return RangeStats(total_clicks=sum(clicks[int(key)] for key in batch.keys))
 
-    async def count(keys: Sequence[str]) -> int:
-        assert 1 <= len(keys) <= MAX_KEYS
-        return sum(clicks[key] for key in keys)
-
-    async def count_before(keys: Sequence[str]) -> int:
-        return sum(before[key] for key in keys)
-
-    is_fixed = data.draw(st.booleans())
-    total, places = await first_places(count, count_before, keys, limit, by_change=growth, is_fixed=is_fixed)
-    rank = {key: clicks[key] - (before[key] if growth else 0) for key in clicks}
-    assert [rank[place.slashtag] for place in places] == [
-        n for n in sorted(rank.values(), reverse=True) if n > 0
-    ][:limit]
-    assert all(
-        (place.clicks, place.others) == (clicks[place.slashtag], before[place.slashtag]) for place in places
-    )
-    assert total == sum(clicks.values())
-
-
-@given(st.integers(1, 60), st.booleans())
-async def test_after_a_failure_nothing_else_is_counted(failing: int, is_fixed: bool) -> None:
-    error, calls = InvalidRequestError("the failing one"), Counter[str]()
-
-    async def count(keys: Sequence[str]) -> int:
-        calls["begun"] += 1
-        fails = calls["begun"] == failing
-        for _ in range(calls["begun"] % 7):
-            await asyncio.sleep(0)
-        if fails:
-            raise error
-        calls["done"] += 1
-        return len(keys)
-
-    with pytest.raises(InvalidRequestError) as caught:
-        await first_places(count, count, [*map(str, range(1_000))], 8, by_change=False, is_fixed=is_fixed)
-    assert caught.value is error
-    at_failure = calls.copy()
-    await turns(20)
-    assert calls == at_failure
+    batches = select([str(n) for n in range(len(clicks))], None, None, 7_500, lambda *_: None)
+    found = await first_places(count, batches, limit)
+    totals = [stats.total for stats in found.values()]
+    assert totals == sorted((n for n in clicks if n), reverse=True)[:limit]
+    assert totals == [clicks[int(key)] for key in found]
 
 
 async def test_after_a_refused_request_no_others_are_sent() -> None:
@@ -82,7 +43,6 @@ async def test_after_a_refused_request_no_others_are_sent() -> None:
             assert len(box.requests) <= sent + 3 < 15
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("n", [1, 5, 60, 320])
 @pytest.mark.parametrize("year", [True, False])
 async def test_the_first_places_are_those_of_links_counted_one_by_one(
@@ -100,7 +60,6 @@ async def test_the_first_places_are_those_of_links_counted_one_by_one(
         assert len(box.requests) < 80
 
 
-@pytest.mark.unmeasured
 async def test_few_places_of_a_span_that_is_not_over_are_counted(session: AsyncSession, box: Sandbox) -> None:
     keys = [url.slashtag for url in box.truth.urls()][:8]
     true = box.truth.range("2020-01-01", "2030-01-01", keys=keys).total_clicks

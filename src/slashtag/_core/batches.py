@@ -115,7 +115,7 @@ def select(
         ]
     if tags is not None:
         return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags))]
-    keys = tuple(in_fixed_order(keys or ()))
+    keys = tuple(in_fixed_order(() if keys is None else keys))
     return plain_batches(keys, max_keys_bytes) or _batches(keys, max_keys_bytes, report_bad_key)
 
 

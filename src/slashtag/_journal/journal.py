@@ -28,7 +28,6 @@ import msgspec
 
 from .._core.call import Call
 from .._core.limits import SETTLING_SECONDS
-from .._core.made_batches import Link
 from .._files import in_thread
 from .._records import Page, ShortUrl
 from .file import ADD_ANSWER, ADD_LINK, JournalFile, answer_row
@@ -95,12 +94,6 @@ class Journal:
         self._put(ADD_LINK, added)
         return sorted(names, key=places.__getitem__)
 
-    def stop_replaying_pages(self) -> None:
-        pass
-
-    def made_batches(self, *, by_activity: bool) -> Any:
-        return _InOrder(self)
-
     def keep(self, call: Call[Any], data: object, body: bytes, made: float | None) -> None:
         """Queue an answer for writing that was `made` then (see `answered_at`), if it may be replayed."""
         if isinstance(data, Page):
@@ -146,25 +139,6 @@ class Journal:
     def _close(self) -> None:
         self._thread.shutdown()
         self._file.close()
-
-
-class _InOrder:
-    """The order of a job as `Batcher` takes it."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    def arrange(self, links: Iterable[Link]) -> tuple[list[Link], list[Link]]:
-        by_name: dict[Any, Link] = {
-            (min(ids) if ids else slashtag): (slashtag, ids) for slashtag, ids in links
-        }
-        return [], [by_name[name] for name in self._journal.order(by_name)]
-
-    def begins(self, links: object, at: int) -> None:
-        pass
-
-    def add(self, batch: object) -> None:
-        pass
 
 
 def request_name(call: Call[Any], listed: Mapping[str, set[int]]) -> bytes:

@@ -1,6 +1,6 @@
 """Implementation of `collect`: workers send the requests of a plan, and each answer is added to one sum."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TypeVar
 
 from .._core.batches import Selector, without
@@ -19,38 +19,44 @@ async def collect(
 ) -> R:
     """Send requests, of the query of a plan, and return the sum.
 
-    Of a batch that fails halves are sent, until the slashtag at fault is asked alone (`RunState`).
+    A batch that fails is halved, one half after the other, until the slashtag at fault is asked alone.
     """
     running_sum = empty_sum(plan.query, plan.span)
 
-    def parts_of(request: StatsRequest, parts: Iterable[Selector]) -> list[StatsRequest]:
-        requests = [plan._request(part, request.time_slice) for part in parts]
-        if state.total is not None:
-            state.total += len(requests) - 1
-        return requests
-
-    async def work(request: StatsRequest) -> list[StatsRequest]:
-        """Send one request; return others instead if it failed and may be split."""
-        selector = request.selector
-        if len(selector.keys) > 1 and not state.alone.isdisjoint(selector.keys):
-            alone = [each for each in selector.singles() if each.keys[0] in state.alone]
-            return parts_of(request, [*without([selector], state.alone), *alone])
+    async def send(request: StatsRequest) -> SlashtagError | None:
         try:
             running_sum.add(await state.ask(fetcher, request))
         except SlashtagError as error:
-            if len(selector.keys) > 1 and state.may_go_on(error):
-                return parts_of(request, selector.halves())
-            state.fail(selector, [request.time_slice], error)
-        else:
-            if selector.link_ids:
-                running_sum.add_shared(selector.shared)
-        state.done()
-        return []
+            return error
+        if request.selector.link_ids:
+            running_sum.add_shared(request.selector.shared)
+        return None
+
+    async def work(request: StatsRequest) -> None:
+        """Send a request, or parts of it."""
+        left, time_slice = [request.selector], request.time_slice
+        while left:
+            selector = left.pop()
+            parts: list[Selector] = []
+            if len(selector.keys) > 1 and not state.alone.isdisjoint(selector.keys):
+                alone = [each for each in selector.singles() if each.keys[0] in state.alone]
+                parts = [*without([selector], state.alone), *alone]
+            elif error := await send(
+                request if selector is request.selector else plan._request(selector, time_slice)
+            ):
+                if len(selector.keys) > 1 and state.may_go_on(error):
+                    parts = selector.halves()
+                else:
+                    state.fail(selector, [time_slice], error)
+            left += reversed(parts)
+            if not parts:
+                state.done()
+            elif state.total is not None:
+                state.total += len(parts) - 1
 
     if state.total == 1:
-        # Without a worker pool, which costs half as much as the request, but for halves that follow.
-        if follow_ups := await work(next(requests)):
-            await WorkerPool(follow_ups, work, workers).run()
+        # Without a worker pool, which costs half as much as the request.
+        await work(next(requests))
     else:
         await WorkerPool(requests, work, workers).run()
     state.tell_failures(plan)

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from .._core.batches import FEW_KEYS, Selector, without
 from .._core.limits import MAX_KEYS, SETTLING_SECONDS
 from .._core.plan import Plan, empty_sum
-
 from .._core.search.cells import TOTAL, Answer, Cell, Label, Question
 from .._core.search.search import Search
 from .._core.statistics_answers import RangeAnswer
@@ -76,7 +75,7 @@ class EachRun(Generic[R]):
         # The first alone: beside others it would take as long as these.
         await WorkerPool(groups[:1], self._collect, 1).run()
         await WorkerPool(groups[1:], self._collect, 1 if self._ordered else GROUPS_AT_ONCE).run()
-        self._state.tell_failures(plan)
+        self._state.tell_failures(plan, of_names=True)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
         group = _Group(self._plan, selectors)
@@ -88,7 +87,7 @@ class EachRun(Generic[R]):
                 singles = (one for selector in selectors for one in selector.singles())
                 await self._ask_alone(group, ((one, each) for one in singles for each in group.open))
         except SlashtagError as error:
-            if error is not self._state.end:
+            if self._state.end is None or error.is_fatal:
                 raise
             known = group.failed.union(group.names) - group.left
             for selector in selectors if self._plan else ():
@@ -212,7 +211,8 @@ class _Group(Generic[R]):
 
     def count(self, time_slice: TimeSlice, known: int) -> int:
         """Count names as known in a time slice; return how many more to tell as done, in proportion."""
-        self.open[time_slice] -= known
+        # Batches that are given up have more open names than was thought.
+        self.open[time_slice] = max(0, self.open[time_slice] - known)
         done = len(self.names) - -(-sum(self.open.values()) // len(self.open))
         more, self._told = max(0, done - self._told), max(done, self._told)
         return more

@@ -2,9 +2,10 @@
 
 What fails                                         What follows
 -------------------------------------------------  ---------------------------------------------------------
-a batch is refused (400, 403, 404, 413, 414)       its halves are sent
+a batch is refused (400, 403, 404, 413, 414)       its halves are sent (`collect.py`, `_core/search`)
 a batch fails otherwise, and failures are told     its halves are sent, once each
 a slashtag alone                                   it is asked alone, once each time, in the rest of the run
+MOST_OF_PARTS requests, without a success          no part of what has failed is sent, until another succeeds
 MOST_IN_ROW requests, without a success            nothing more is sent, and all that is left fails as they do
 an unknown tag                                     the others are asked: it says nothing about them
 """
@@ -33,9 +34,9 @@ from .stats_fetcher import StatsFetcher
 
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
 REFUSED = frozenset({400, 403, 404, 413, 414})
-#: Failures of a run without a success between them, after which nothing more is sent: each of the 32 batches
-#: that are under way by default may have a slashtag at fault, and then half of their first halves.
-MOST_IN_ROW = 48
+#: Failures of a run without a success between them: each of the 32 batches that are under way by default may
+#: have a slashtag at fault, and then half of their first halves.
+MOST_OF_PARTS, MOST_IN_ROW = 48, 64
 
 log = logging.getLogger("slashtag")
 if TYPE_CHECKING:
@@ -72,16 +73,17 @@ class RunState:
     def __init__(self, progress: Progress | None, on_error: OnError | None) -> None:
         #: The number of steps, None while it is unknown.
         self.total: int | None = None
-        #: Requests whose answers are missing in the result.
+        #: Requests whose answers are missing in the result, or names that have none.
         self.missing = 0
         self._done = 0
         check_callback("progress", progress)
         check_callback("on_error", on_error)
         self._progress, self._on_error = progress, on_error
-        #: Slashtags that failed alone, and those of batches that failed, of which one is at fault.
+        #: Slashtags that failed alone, and with these all of batches that failed, one of which is at fault.
         self.alone: set[str] = set()
         self._suspects: set[str] = set()
         self._in_row = 0
+        self._last: SlashtagError | None = None
         #: The error of all requests, once nothing more is sent.
         self.end: SlashtagError | None = None
         self._failed: dict[Selector, tuple[SlashtagError, list[TimeSlice]]] = {}
@@ -98,22 +100,27 @@ class RunState:
         if self.end is not None:
             raise self.end
         selector, call = request.selector, request.call
-        if self.alone or self._suspects:
-            known = self.alone if len(selector.keys) == 1 else self._suspects
-            if not known.isdisjoint(selector.keys):
-                # It has failed before, after all attempts: one shows whether it fails again.
+        if self._suspects and not self._suspects.isdisjoint(selector.keys):
+            if self._in_row >= MOST_OF_PARTS and self._suspects.issuperset(selector.keys):
+                assert self._last is not None
+                raise self._last
+            if len(selector.keys) > 1 or not self.alone.isdisjoint(selector.keys):
+                # It has failed after all attempts: one shows whether it fails again.
                 call = replace(call, repeat="never")
         try:
             stats = await fetcher.fetch(call, request.time_slice.window, is_result=is_result)
         except SlashtagError as error:
             if not isinstance(error, UnknownTagError):
-                self._in_row += 1
+                self._in_row, self._last = self._in_row + 1, error
                 if self._in_row >= MOST_IN_ROW:
                     self.end = error
-            known = self.alone if len(selector.keys) == 1 else self._suspects
-            known.update(selector.keys)
+            self._suspects.update(selector.keys)
+            if len(selector.keys) == 1:
+                self.alone.update(selector.keys)
             raise
         self._in_row = 0
+        if self._suspects:
+            self._suspects.difference_update(selector.keys)
         return stats
 
     def may_go_on(self, error: SlashtagError) -> bool:
@@ -134,11 +141,14 @@ class RunState:
         _, failed = self._failed.setdefault(selector, (error, []))
         failed += time_slices
 
-    def tell_failures(self, plan: Plan[Any]) -> None:
-        """Report what has failed, at the end of the run: each slashtag, batch or tag once."""
+    def tell_failures(self, plan: Plan[Any], *, of_names: bool = False) -> None:
+        """Report what has failed, at the end of the run: each slashtag, batch or tag once.
+
+        Their requests are missing, or else their results by name.
+        """
         for selector, (error, time_slices) in self._failed.items():
             assert self._on_error is not None
-            self.missing += len(time_slices)
+            self.missing += len(selector.names) if of_names else len(time_slices)
             more = f" and {len(time_slices) - 1} more" if len(time_slices) > 1 else ""
             label = f"{selector}, {time_slices[0].label}{more}"
             of_selector = plan._only(selector, time_slices)

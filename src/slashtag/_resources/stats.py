@@ -95,13 +95,11 @@ class Stats:
         tag: str | None,
         tags: TagNames | None,
         timezone: Zone,
-        *,
-        in_order: bool = False,
     ) -> Plan[R]:
         """Make a plan; a journal keeps the order of links, so that its job asks about the same batches."""
         check_selector(keys, tag, tags)
-        if keys is not None and self._sender.journal is not None and not in_order:
-            named = {getattr(key, "id", key): key for key in in_fixed_order(keys)}
+        if keys is not None and self._sender.journal is not None:
+            named: dict[Any, Key] = {getattr(key, "id", key): key for key in in_fixed_order(keys)}
             keys = [named[name] for name in self._sender.journal.order(named)]
         selectors = select(keys, tag, tags, self._max_keys_bytes, state.report_bad_key)
         return make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
@@ -309,7 +307,7 @@ class Stats:
         def plan_of(keys: Iterable[Key] | None) -> Plan[R]:
             if keys is not None and inferred and not ordered:
                 keys = by_activity(in_fixed_order(keys), earlier_hits)
-            return self._plan(state, query, keys, tag, tags, timezone, in_order=ordered)
+            return self._plan(state, query, keys, tag, tags, timezone)
 
         run = EachRun[R](
             self._fetcher(fresh), state, inferred=inferred, ordered=ordered, workers=self._workers

@@ -50,7 +50,7 @@ DENSE, DENSE_SHARE = 14, 1 / 16
 MOST_CHANGES = 3
 #: Questions a key that a batch may cost beyond one for each half that is told apart.
 WASTE = 0.05
-#: Questions a key after which a batch is asked key by key, as answers contradict each other.
+#: Questions a key, and CHECKS, after which a batch is asked key by key, as answers contradict each other.
 MOST_COST = 2
 
 Rounds = Iterator[Sequence[Question]]
@@ -87,7 +87,8 @@ class Search:
         self._mark_dense()
         while True:
             self._halve_cells()
-            self.mark_unresolved([root for root in self._roots if root.cost > MOST_COST * len(root.keys)])
+            most = {root: MOST_COST * len(root.keys) + CHECKS for root in self._roots}
+            self.mark_unresolved([root for root in most if root.cost > most[root]])
             questions = self._pack() or self._check()
             if not questions:
                 self._take_results()
@@ -211,13 +212,13 @@ class Search:
                     for fact in (*self._facts, *found):
                         if any(cell.root is root for cell in fact.cells):
                             fact.changes.append(change)
-        self.mark_unresolved([root for root in self._roots if root.changes > MOST_CHANGES])
         for root in alone if not has_changed else ():
             del self._roots[root]
             restarted = Cell(root.keys)
             restarted.take(root.answer)
             restarted.cost, restarted.changes = root.cost, root.changes + 1
             self._roots[restarted] = None
+        self.mark_unresolved([root for root in self._roots if root.changes > MOST_CHANGES])
 
     def _rebuild(self) -> None:
         """Derive anew what is known from the answers for batches and the other answers."""
