@@ -38,8 +38,6 @@ LEVELS = [
     {"_public", "_internal"},
     {"__init__"},
     {"tables", "counts"},
-    {"_shared_slashtags"},
-    {"_by_tag"},
     {"export", "pytest_plugin"},
     {"bulk_update", "report", "dask", "dlt"},
     {"cli"},
@@ -50,8 +48,6 @@ UNITS = {*LEVEL_OF, "sandbox"}
 SANDBOX_USERS = {"sandbox", "pytest_plugin", "cli"}
 # Packages around the client. They import public names, and of the internal ones those that `_internal` lists.
 SATELLITES = {
-    "_by_tag",
-    "_shared_slashtags",
     "bulk_update",
     "cli",
     "counts",

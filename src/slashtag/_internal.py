@@ -11,7 +11,6 @@ from ._arrow import import_extra as import_extra
 from ._atomic_file import AtomicFile as AtomicFile
 from ._atomic_file import writing_to as writing_to
 from ._core.batches import Selector as Selector
-from ._core.batches import check_slashtag as check_slashtag
 from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
 from ._core.plan import by_selector as by_selector
@@ -22,7 +21,6 @@ from ._core.windows import windows as windows
 from ._credentials import strip_invisible as strip_invisible
 from ._fanout import Tasks as Tasks
 from ._fanout import WorkerPool as WorkerPool
-from ._fanout import results_of as results_of
 from ._files import check_local_path as check_local_path
 from ._files import in_thread as in_thread
 from ._files import object_url as object_url

@@ -9,7 +9,7 @@ import pytest
 
 from slashtag import AllTime, AsyncSession, DateRange, RetryPolicy, ServerError
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import END, QUICK, START, Account, client, counts, page_of, period, scripted
+from tests.resources.accounts import END, QUICK, START, Account, client, counts, page_of, period
 from tests.support import wire
 
 pytestmark = pytest.mark.unmeasured
@@ -110,19 +110,3 @@ REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
 }
 
 
-@pytest.mark.parametrize("doubtful", DOUBTFUL)
-@pytest.mark.parametrize("reached", REACHED)
-async def test_an_answer_in_doubt_is_asked_of_another_backend(doubtful: str, reached: str) -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        is_listing = request.path.endswith("/urls")
-        is_asked_again = not is_listing or doubtful == "fails"  # no page is doubted
-        if is_asked_again and REACHED[reached](request, len(server.requests)):
-            return DOUBTFUL[doubtful][not is_listing]
-        return page_of(1, range(3), 500) if is_listing else day(3, 3)
-
-    async with scripted(answer) as (server, api):
-        for asked in range(1, 5):
-            assert [url.id for url in await api.urls.list().to_list()] == [0, 1, 2]
-            stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-02"), keys=["a"])
-            assert (stats.total, stats.reconciles) == (3, True)
-            assert len(server.requests) <= 4 * asked

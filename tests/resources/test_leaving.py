@@ -19,12 +19,10 @@ from slashtag import (
     Change,
     DateRange,
     Day,
-    InvalidRequestError,
     SessionClosedError,
 )
-from slashtag._core.batches import Batcher, Selector
-from slashtag._fanout import Stream, Tasks, WorkerPool
-from slashtag._resources.batch_reading import read_batches
+from slashtag._fanout import Stream, Tasks
+from slashtag._resources.keys import read_keys
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import client
 from tests.support.sending import until
@@ -367,12 +365,10 @@ class Slow(Stream[str]):
 
 
 async def test_a_listing_is_closed_to_its_end_though_the_run_was_cancelled() -> None:
-    async def fail(batch: Selector) -> None:
-        await until(lambda: keys.given > 101)
-        raise InvalidRequestError("refused")
-
     keys = Slow(Tasks())
-    batches = read_batches(keys, Batcher(7_500, lambda key, error: None))
-    with pytest.raises(InvalidRequestError):
-        await WorkerPool(batches, fail, 2).run()
+    reading = asyncio.create_task(read_keys(keys))
+    await until(lambda: keys.given > 101)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
     assert keys.ended
