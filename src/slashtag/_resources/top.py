@@ -42,11 +42,15 @@ async def first_places(
         clicks = await counted(first)
         return {first: clicks, second: max(0, most[batch] - clicks)}
 
+    def is_known(batch: Selector) -> bool:
+        slashtag, *others = batch.keys
+        return not others and slashtag in found
+
     most |= zip(batches, await results_of(counted, batches), strict=True)
     while True:
-        first = nlargest(n, most, key=lambda batch: (most[batch], batch.keys[0] in found))
+        first = nlargest(n, most, key=lambda batch: (most[batch], is_known(batch)))
         first = [batch for batch in first if most[batch] > 0]
-        unknown = [batch for batch in first if len(batch.keys) > 1 or batch.keys[0] not in found]
+        unknown = [batch for batch in first if not is_known(batch)]
         if not unknown:
             return {batch.keys[0]: found[batch.keys[0]] for batch in first}
         for batch, finer in zip(unknown, await results_of(refined, unknown), strict=True):
