@@ -108,5 +108,3 @@ REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
     "request": lambda _, number: number % 2 == 1,
     "cache": lambda request, _: request.headers.get("cache-control") != "no-cache",
 }
-
-
