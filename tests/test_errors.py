@@ -119,6 +119,7 @@ def test_an_error_pickles_with_its_notes(error: SlashtagError) -> None:
             NotFoundError("gone", status=404, method="GET", path="urls", attempts=2),
             "GET urls: 404 gone (after 2 attempts)",
         ),
+        (TransportError("gone", session="shop", method="GET", path="urls"), "shop: GET urls: gone"),
         (RateLimitError("not sent", status=429, attempts=0), "429 not sent"),
         (TransportError("dropped", method="GET", path="urls"), "GET urls: dropped"),
         (UnexpectedResponseError("odd", status=200), "odd"),

@@ -131,26 +131,6 @@ async def test_a_transport_error_says_what_happened(answer: Answer, text: str) -
     assert text in str(error)
 
 
-@pytest.mark.parametrize(
-    ("answer", "begin"),
-    [
-        (wires.no_length(), b'{"status": 200, "mess'),
-        (html(200), b"<html>"),
-        (wires.bad_utf8(), b'{"status": 200, "message": "\xff\xfe\xc3('),
-        (wires.deep_nesting(), b'{"status": 200, "message": "ok", "data": [[['),
-        (wires.response(200, b""), b""),
-        (wires.response(200, b"x" * 1000), b"x" * 200),
-    ],
-)
-async def test_what_is_not_the_envelope_is_shown_by_its_first_200_bytes(answer: Answer, begin: bytes) -> None:
-    error = await failure(answer)
-    assert type(error) is UnexpectedResponseError
-    assert error.excerpt.startswith(begin)
-    assert len(error.excerpt) <= 200
-    assert error.repeatable
-    assert error.status == 200
-
-
 async def test_a_body_in_many_pieces_is_read_whole() -> None:
     body = wires.body_of(200, "ok", PAGE | {"padding": "x" * 300_000})
 
@@ -232,14 +212,6 @@ async def test_a_gzip_bomb_is_stopped_with_little_memory(given: bool) -> None:
     assert len(told.value.excerpt) <= 200
 
 
-async def test_compressed_answers_are_asked_for_and_read() -> None:
-    body = zlib.compress(wires.body_of(200, "ok", PAGE))
-    answer = wires.response(200, body, [("Content-Encoding", "deflate")])
-    async with Wire(answer) as wire, connect(wire) as session:
-        await get(session)
-        assert "gzip" in wire.requests[0].headers["accept-encoding"]
-
-
 # --- a given aiohttp session ---------------------------------------------------------------------------
 
 
@@ -302,15 +274,6 @@ async def test_the_limit_of_a_given_connector_bounds_what_is_in_flight() -> None
             ):
                 await asyncio.gather(*(get(session) for _ in range(40)))
             assert max(arrival.in_flight for arrival in box.requests) == most
-
-
-async def test_a_given_connector_counts_no_waiting_as_a_requests_time() -> None:
-    async with (
-        Wire(wires.delayed(0.1, ok(PAGE))) as wire,
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1)) as http,
-        connect(wire, http=http, timeout=1.0, retry=ONCE) as session,
-    ):
-        await asyncio.gather(*(get(session) for _ in range(12)))
 
 
 async def test_the_middlewares_of_a_given_session_are_kept() -> None:
