@@ -216,7 +216,7 @@ async def show_no_secret(
         "apikey": APIKEY,
         "apisecret": APISECRET,
         "retry": RetryPolicy(max_attempts=2, backoff_base=0, max_wait=5),
-        "timeout": 0.03 if "stall" in kind else 5,
+        "timeout": 0.5 if "stall" in kind else 5,
         "max_response_bytes": 1_000 if kind.startswith("too large") else 2**20,
     }
     async with Wire(ECHOES[kind]) as wire, aiohttp.ClientSession() as http:
