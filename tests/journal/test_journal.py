@@ -172,7 +172,6 @@ def test_links_keep_the_order_in_which_a_job_asked_about_them_first(
 
     async def run(asked: list[Any]) -> list[Any]:
         kept = journal(path)
-        await kept.start()
         found = kept.order(asked)
         kept.keep(call(), None, b"body", NOW.timestamp())
         await kept.aclose()

@@ -87,6 +87,8 @@ class Journal:
         So a run that is repeated makes the same batches: a link that was added since comes last, and one that
         was removed moves those after it.
         """
+        if self._file.main is None and not self._closed.is_set():
+            self._thread.submit(self._open).result()
         names, places = list(names), self._file.places
         new = [name for name in dict.fromkeys(names) if name not in places]
         added = list(enumerate(new, len(places)))
