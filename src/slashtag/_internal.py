@@ -10,10 +10,8 @@ from ._arrow import arrow_columns as arrow_columns
 from ._arrow import import_extra as import_extra
 from ._atomic_file import AtomicFile as AtomicFile
 from ._atomic_file import writing_to as writing_to
-from ._core.batches import Selector as Selector
 from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
-from ._core.plan import by_selector as by_selector
 from ._core.plan import empty_sum as empty_sum
 from ._core.secret import Secret as Secret
 from ._core.windows import DAY as DAY

@@ -88,11 +88,6 @@ def empty_sum(query: Query[R_co], span: Span | None) -> RunningSum[R_co]:
     return cast("RunningSum[R_co]", RunningSum(query._answer_type.result_type, span))
 
 
-def by_selector(plan: Plan[R_co]) -> list[tuple[Selector, Plan[R_co]]]:
-    """Return each batch, or each tag, of a plan, and the plan of its requests."""
-    return [(selector, plan._only(selector)) for selector in plan._selectors]
-
-
 def make_plan(
     query: Query[R_co],
     selectors: Iterable[Selector],

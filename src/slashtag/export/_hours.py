@@ -11,14 +11,12 @@ from .. import (
     DateRange,
     InvalidRequestError,
     Keys,
-    Plan,
     Progress,
-    RangeStats,
     parse_zone,
 )
-from .._internal import Selector, WorkerPool, by_selector, windows
+from .._internal import WorkerPool, windows
 
-#: The longest span of hours, in days, and the most requests that are prepared at once.
+#: The longest span of hours, in days, and the most of them that are counted at once.
 MOST_DAYS, WORKERS = 32, 64
 
 log = logging.getLogger("slashtag")
@@ -40,57 +38,40 @@ async def hourly_clicks(
     on which the offset changes. A range of datetimes may cut its first and last hour. Counted together are
     `keys` (also asynchronous), the links with one of `tags`, or all links of the account.
 
-    The days are counted first, for each batch of links (or tag) alone. Then every hour of a day with clicks
-    takes one request for each batch that has any on that day. `progress` is
-    called with (requests done, requests known so far). A day that is over and whose hours do not add up to
-    its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date range).
+    The days are counted first, then every hour of a day with clicks, each in a request for a tag or 100
+    links. `progress` is called with (hours done, hours to count). A day that is over and whose hours do not
+    add up to its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date
+    range).
     """
     session = session._as_one_operation()
     zone, now = parse_zone(timezone), datetime.now(UTC)
     query = DateRange(start, end).resolve(None if timezone is None else zone, now)
     hours = list(_hours(query, zone))
-    clicks = dict.fromkeys((start for start, _ in hours), 0)
     if keys is None and tags is None:
         keys = session.urls.list()
     if isinstance(keys, AsyncIterable):
         keys = [key async for key in keys]
-    whole = session.stats.plan(query, keys=keys, tags=tags, timezone=zone)
-    days = RangeStats()
-    jobs: list[tuple[Selector, datetime, datetime]] = []
-    done, total = 0, len(whole)
+    of: dict[str, Any] = {"keys": keys, "tags": None if tags is None else list(tags)}
+    days = await session.stats.collect(query, **of, timezone=zone)
+    # A day without clicks is known only from days that are complete.
+    known = days.days_complete and days.reconciles
+    jobs = [each for each in hours if each[0] <= now and (days.clicks.get(each[0].date()) or not known)]
+    clicks = {first: 0 for first, _ in hours}
+    done = 0
 
-    def step(*_: object) -> object:
+    async def count(hour: tuple[datetime, datetime]) -> None:
         nonlocal done
+        stats = await session.stats.collect(DateRange(*hour), **of, timezone=hour[0].tzinfo)
+        clicks[hour[0]] = stats.total
         done += 1
-        return None if progress is None else progress(done, total)
+        if progress is not None:
+            progress(done, len(jobs))
 
-    async def count_days(batch: tuple[Selector, Plan[RangeStats]]) -> None:
-        nonlocal days
-        selector, plan = batch
-        stats = await session.stats.run(plan, progress=step)
-        days += stats
-        # A day without clicks is known only from days that are complete.
-        known = stats.days_complete and stats.reconciles
-        jobs.extend(
-            (selector, first, last)
-            for first, last in hours
-            if first <= now and (stats.clicks[first.date()] or not known)
-        )
-
-    async def count_hour(job: tuple[Selector, datetime, datetime]) -> None:
-        selector, first, last = job
-        of: dict[str, Any] = {"tag": selector.tag} if selector.tag else {"keys": selector.keys}
-        stats = await session.stats.collect(DateRange(first, last), **of, timezone=first.tzinfo)
-        clicks[first] += stats.total
-        step()
-
-    await WorkerPool(by_selector(whole), count_days, WORKERS).run()
-    total += len(jobs)
-    await WorkerPool(jobs, count_hour, WORKERS).run()
+    await WorkerPool(jobs, count, WORKERS).run()
     left, today = Counter(days.clicks), now.astimezone(zone).date()
-    for hour, count in clicks.items():
-        left[hour.date()] -= count
-    wrong = [day for day, count in left.items() if count and day < today]
+    for hour, counted in clicks.items():
+        left[hour.date()] -= counted
+    wrong = [day for day, n in left.items() if n and day < today]
     if wrong and days.days_complete:
         log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
     return clicks
