@@ -131,7 +131,6 @@ def main() -> int:
     parser.add_argument("--only", default="", help="servers whose class and name contain this")
     parser.add_argument("--each", action="store_true", help="print each server, not its class only")
     parser.add_argument("--constants", action="store_true", help="move each constant of the throttle instead")
-    parser.add_argument("--png", type=Path, help="draw departures over time for four servers")
     options = parser.parse_args()
 
     chosen = seeds(options.seeds)
@@ -165,11 +164,6 @@ def main() -> int:
         print(f"\n{len(results) - len(missed)} of {len(results)} goals met; seeds {chosen}")
         spent = ", ".join(f"{value:.2f} us {name}" for name, value in costs.items())
         print(f"CPU a request on the success path: {spent} (goal {MOST_MICROSECONDS:g} us)")
-    if options.png:
-        from benchmarks.pacing.chart import draw
-
-        draw(options.png, chosen[0])
-        print(f"wrote {options.png}", file=sys.stderr)
     return 1 if missed or max(costs.values()) > MOST_MICROSECONDS else 0
 
 

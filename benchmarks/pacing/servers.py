@@ -15,6 +15,7 @@ from random import Random
 Answer = tuple[int, float | None]
 Rounding = Callable[[float], float]  # of a Retry-After: math.ceil, math.floor
 OK: Answer = (200, None)
+NOBODY = -1  # the number of a request that belongs to no call
 
 
 class Server:
@@ -189,7 +190,7 @@ class Poison(Server):
         self.limit.tokens = float(rate > 0)
 
     def is_apart(self, request: int) -> bool:
-        return Random(f"{self.seed} {request}").random() < self.share
+        return request != NOBODY and Random(f"{self.seed} {request}").random() < self.share
 
     def arrive(self, now: float, request: int) -> Answer:
         self.inner.inside = self.inside
@@ -214,7 +215,7 @@ class Shared(Server):
     def _serve_other(self, now: float) -> None:
         while self.burst_at <= now:
             for _ in range(self.size):
-                self.inner.arrive(self.burst_at, -1)
+                self.inner.arrive(self.burst_at, NOBODY)
             self.burst_at += self.every * self.rng.uniform(0.5, 1.5)
 
     def arrive(self, now: float, request: int) -> Answer:
@@ -239,6 +240,22 @@ class Lifted(Server):
 
     def next_accept(self, now: float) -> float:
         return self.inner.next_accept(now) if now < self.at else now
+
+
+class Down(Server):
+    """Answer everything 503, or with another status, between two times; another server before and after."""
+
+    def __init__(self, inner: Server, begin: float, end: float, answer: Answer = (503, None)) -> None:
+        super().__init__(inner.rng)
+        self.inner, self.begin, self.end, self.answer = inner, begin, end, answer
+
+    def arrive(self, now: float, request: int) -> Answer:
+        self.inner.inside = self.inside
+        return self.answer if self.begin <= now < self.end else self.inner.arrive(now, request)
+
+    def next_accept(self, now: float) -> float:
+        self.inner.inside = self.inside
+        return self.end if self.begin <= now < self.end else self.inner.next_accept(now)
 
 
 Make = Callable[[Random], Server]

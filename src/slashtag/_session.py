@@ -8,7 +8,6 @@ import os
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from math import inf
 from numbers import Real
 from time import time
@@ -35,14 +34,13 @@ from ._errors import (
     UnexpectedResponseError,
 )
 from ._fanout import Tasks
-from ._files import check_local_path, in_thread
+from ._files import check_local_path
 from ._records import ShortUrl
 from ._resources.listing import Listing
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._saved_logins import Login, find_saved, settings
-from ._sending import learned_rate
 from ._sending.admission import Admission
 from ._sending.health import ServiceHealth
 from ._sending.metrics import Metrics
@@ -172,9 +170,6 @@ class AsyncSession:
         self._statistics_paths: dict[str, str] = {}
         self._is_view = False
         self._closing = asyncio.Lock()
-        #: Whether to begin at the rate that the last run learnt, and to keep what this one learns.
-        self._keeps_rate = rate is None and journal is not None
-        self._kept_rate = 0.0
         self._journal: Journal | None = None
         if journal is not None:
             # Imported here: most sessions have no journal and do not need sqlite3.
@@ -190,7 +185,7 @@ class AsyncSession:
                 admission,
                 metrics,
                 self._journal,
-                ServiceHealth(admission.sleep_until),
+                ServiceHealth(),
                 timeout=options["timeout"],
                 retry=retry or RetryPolicy(),
                 max_response_bytes=max_response_bytes,
@@ -326,8 +321,6 @@ class AsyncSession:
             if self._journal is not None:
                 steps.push_async_callback(self._journal.aclose)
             steps.push_async_callback(transport.aclose)
-            if self._keeps_rate:
-                steps.push_async_callback(self._keep_rate)
             steps.callback(self._sender.admission.close)
             steps.push_async_callback(self._tasks.aclose)
 
@@ -336,11 +329,6 @@ class AsyncSession:
     def _account_key(self, salt: str) -> bytes:
         """Return 64 bytes that tell the account and base URL, see `account_hash`."""
         return account_hash(self._transport.credentials.apikey, salt, self.base_url, 64)
-
-    def _with_learned_rate(self) -> Self:
-        """Begin at the rate that the last run of the account learnt, and keep what this one learns."""
-        self._keeps_rate = self._sender.admission.throttle.learned_rate is None
-        return self
 
     def _as_one_operation(self) -> Self:
         """Return a view of the session whose requests are one operation, in turn with those of others."""
@@ -356,36 +344,10 @@ class AsyncSession:
         """
         return Listing(self.urls, Paging(), progress, again=True, made_after=time())
 
-    # -- the rate that is kept
-
-    @property
-    def _account(self) -> tuple[str, str]:
-        return self.base_url, self._transport.credentials.apikey
-
-    async def _use_kept_rate(self) -> None:
-        """Begin at the rate that the last run of the account learnt, if it is known."""
-        rate = await in_thread(partial(learned_rate.load, *self._account))
-        if rate is not None:
-            self._kept_rate = rate
-            log.info("begins a little below the %.3g requests/s that the last run learnt", rate)
-            self._sender.admission.throttle.resume(learned_rate.CAUTION * rate)
-
-    async def _keep_rate(self) -> None:
-        """Keep the rate that was learnt, once."""
-        self._keeps_rate = False
-        rate = self._sender.admission.throttle.learned_rate
-        if rate is not None:
-            if not self._sender.metrics.throttled:
-                # Nothing has shown a lower limit: without this it would sink from run to run.
-                rate = max(rate, self._kept_rate)
-            await in_thread(partial(learned_rate.save, *self._account, rate))
-
     async def __aenter__(self) -> Self:
         self._transport.bind()
         if self._transport.closed:
             raise SessionClosedError("the session is closed")
-        if self._keeps_rate and not self._sender.metrics.attempts:
-            await self._use_kept_rate()
         if self._journal is not None:
             try:
                 await self._journal.start()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from slashtag import (
     APIError,
@@ -31,7 +32,15 @@ from slashtag import (
 )
 from slashtag._core import retry
 from slashtag._core.call import Call
-from slashtag._core.retry import answer_lost, backoff, final_error, retryable, shows_ill_health
+from slashtag._core.retry import (
+    Used,
+    answer_lost,
+    backoff,
+    final_error,
+    gives_up,
+    retryable,
+    shows_ill_health,
+)
 from slashtag._resources.urls import Change
 
 CALLS: dict[str, Call[Any]] = {
@@ -139,9 +148,10 @@ def test_a_change_that_is_made_once_follows_the_row_of_creations(change: Change)
 
 
 @pytest.mark.parametrize("name", FINAL)
-def test_any_other_error_is_never_repeated(name: str) -> None:
+def test_any_other_error_but_the_rate_limit_is_never_repeated(name: str) -> None:
     make = FINAL[name]
-    assert not any(retryable(call, make()) for call in CALLS.values())
+    is_limit = "rate limit" in name  # which is waited for, and is no attempt
+    assert all(retryable(call, make()) is is_limit for call in CALLS.values())
     assert answer_lost(make()) is (name in LOST)
 
 
@@ -213,3 +223,17 @@ def test_jitter_is_full(policy: RetryPolicy, failures: int) -> None:
     assert backoff(policy, failures, 0.0) == 0
     assert backoff(policy, failures, 0.5) == highest / 2
     assert highest == min(policy.backoff_cap, policy.backoff_base * 2 ** (failures - 1))
+
+
+@given(
+    policies, st.builds(Used, st.integers(0, 9), st.floats(0, 400), st.floats(0, 1000)), st.floats(0, 2000)
+)
+def test_a_call_is_given_up_by_what_it_has_used_up(policy: RetryPolicy, used: Used, pause: float) -> None:
+    """A pause that the service asks for counts under `max_wait`, any other under `max_elapsed`."""
+    failed, limit = ServerError("", status=503), RateLimitError("", status=429)
+    told = ServerError("", status=503, retry_after=60.0)
+    is_used_up = used.attempts >= 8 or used.spent >= 300
+    assert gives_up(policy, used, failed, pause) is (is_used_up or used.spent + pause >= 300)
+    assert gives_up(policy, used, limit, pause) is (used.waited + pause > 900)
+    assert gives_up(policy, used, told, pause) is (is_used_up or used.waited + pause > 900)
+    assert not gives_up(replace(policy, max_wait=None), used, limit, pause)

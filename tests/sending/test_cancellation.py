@@ -20,9 +20,7 @@ from ..support.sending import (
     Operation,
     connect,
     get,
-    health_of,
     others,
-    spend,
     turns,
     until,
 )
@@ -67,10 +65,6 @@ async def reached(
             answers = [wires.slow_loris()]
         case "backoff":
             answers, options["retry"] = [html(500)], LONG
-        case "line":
-            answers = [html(500)]
-        case "lone turn":
-            answers = [html(500), wires.stall()]
         case _:
             raise AssertionError(stage)
     script = Stage(answers)
@@ -81,10 +75,6 @@ async def reached(
             if stage == "place":
                 blocking.append(asyncio.create_task(get(session)))
                 await wire.arrived(1)
-            if stage in ("line", "lone turn"):
-                spend(health_of(session))
-            if stage == "line":
-                monkeypatch.setattr("slashtag._sending.health.backoff", lambda *_, **__: 60)
 
             async def there() -> None:
                 metrics = session.metrics
@@ -96,10 +86,6 @@ async def reached(
                     case "backoff":
                         await until(lambda: metrics.attempts == 1 and not metrics.in_flight)
                         await turns()
-                    case "line":
-                        await until(health_of(session)._turn.locked)
-                    case "lone turn":
-                        await wire.arrived(2)
                     case _:
                         await wire.arrived(1)
                         await asyncio.sleep(0.01)
@@ -114,10 +100,9 @@ async def reached(
                 script.healed = True
                 async with asyncio.timeout(5):
                     await get(session)
-            assert not health_of(session)._turn.locked()
 
 
-STAGES = ["place", "pause", "connect", "headers", "body", "drip", "backoff", "line", "lone turn"]
+STAGES = ["place", "pause", "connect", "headers", "body", "drip", "backoff"]
 WRITES = ["PUT", "rename", "POST"]
 
 
@@ -212,7 +197,6 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
             with suppress(asyncio.CancelledError, SlashtagError):
                 await call
         assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
-        assert not health_of(session)._turn.locked()
         assert {task for task in others() if "slashtag._" in repr(task)} == set()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from slashtag import AsyncSession, RetryPolicy
-from slashtag._sending.health import ServiceHealth
 
 APIKEY = "wirekey-0123456789abcdef"
 APISECRET = "wiresecret_0123"
@@ -69,19 +68,10 @@ OPERATIONS: dict[str, tuple[Operation, object]] = {
 }
 
 
-def health_of(session: AsyncSession) -> ServiceHealth:
-    return session._sender.health
-
-
 def run_out(session: AsyncSession) -> None:
     """Let the time of all attempts that are under way be over."""
     for attempt in session._sender.transport._attempts:
         attempt.end()
-
-
-def spend(health: ServiceHealth) -> None:
-    """Leave nothing of the budget of retries."""
-    health._left = 0.0
 
 
 async def turns(count: int = 10) -> None:

@@ -16,8 +16,7 @@ the service, redirects, any 401, and a certificate that is not valid fail. If a 
 the link, it is unknown. `session.request` repeats PUT and DELETE "always", POST and PATCH "if unsent" unless
 the caller says that they are `repeatable`.
 
-A rate-limit 429 is not an attempt: the sender puts the request back into the queue. What gets here fails:
-TagLimitError, and the RateLimitError or, without a 429, the QueueTimeoutError raised after `max_wait`.
+Anything is repeated after a rate-limit 429, which is no attempt: it waits for `max_wait` at most.
 """
 
 from math import inf
@@ -48,9 +47,10 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Limits on how often and how long a request is retried.
 
     `max_attempts`: attempts, not counting those answered 429, which `max_wait` limits. `max_elapsed`
-    (seconds): the time of these attempts, of backoff, and of the pause in a session in which most requests
-    fail; not of waiting for admission. The nth backoff is random, up to `backoff_base` * 2**(n - 1) and at
-    most `backoff_cap` (seconds). `max_wait` (seconds): waiting for admission; None: no limit.
+    (seconds): the time of these attempts and of backoff, and the time without any answer in the session after
+    which all that wait fail; not of waiting for admission. The nth backoff is random, up to
+    `backoff_base` * 2**(n - 1) and at most `backoff_cap` (seconds). `max_wait` (seconds): waiting for
+    admission, and as the service asks by a 429 or the Retry-After of a 503; None: no limit.
     """
 
     # If a service fails one request in four, a query of 500 requests succeeds in 99 of 100 cases with 8
@@ -74,6 +74,29 @@ _RULES: dict[str, Rule] = {
 }
 
 
+class Used(Struct):
+    """What a call has used up of its policy."""
+
+    attempts: int = 0  # requests sent, without those answered 429
+    spent: float = 0.0  # seconds of these, and of backoff
+    waited: float = 0.0  # seconds of waiting for admission, or because the service asks to wait
+
+
+def gives_up(policy: RetryPolicy, used: Used, error: SlashtagError | None, seconds: float) -> bool:
+    """Return whether a call is not sent again after an error, and a pause of so many seconds."""
+    if asks_to_wait(error):
+        if policy.max_wait is not None and used.waited + seconds > policy.max_wait:
+            return True
+        seconds = 0.0
+    out_of_time = used.spent + seconds >= policy.max_elapsed
+    return not isinstance(error, RateLimitError) and (out_of_time or used.attempts >= policy.max_attempts)
+
+
+def asks_to_wait(error: SlashtagError | None) -> bool:
+    """Return whether the service asks to wait before the next attempt."""
+    return isinstance(error, RateLimitError) or pause_of_503(error) > 0
+
+
 def backoff(policy: RetryPolicy, failures: int, jitter: float) -> float:
     """Return the seconds to wait after the nth failure (from 1): full jitter, random in 0..1."""
     # The exponent is bounded: 2.0**1024 overflows.
@@ -81,7 +104,7 @@ def backoff(policy: RetryPolicy, failures: int, jitter: float) -> float:
 
 
 def pause_of_503(error: SlashtagError | None) -> float:
-    """Return the Retry-After of a 503, in seconds, which is used and counted as backoff."""
+    """Return the Retry-After of a 503, in seconds, which makes the backoff longer, and is no part of it."""
     return (error.retry_after or 0.0) if isinstance(error, ServerError) and error.status == 503 else 0.0
 
 
@@ -105,6 +128,8 @@ def answer_lost(error: BaseException) -> bool:
 
 def retryable(call: Call[Any], error: BaseException) -> bool:
     """Return whether a call may be sent again after an error, by the table above."""
+    if isinstance(error, RateLimitError):
+        return True
     if call.repeat == "never":
         return False
     if isinstance(error, TransportError | UnexpectedResponseError) and not error.repeatable:

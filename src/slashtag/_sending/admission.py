@@ -1,149 +1,133 @@
-"""When a request may be sent: in the queue, as the throttle allows."""
+"""When a request may be sent: in turn, as the throttle allows."""
 
 import asyncio
 import logging
+from collections.abc import Hashable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 
-from .._core.queue import Flow, Place, Queue
 from .._core.throttle.throttle import Throttle, Ticket
+from .._core.turns import Turns
 from .._errors import SessionClosedError
 
 LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
+QUIET = 60.0  # seconds between two such warnings, at least
 
 log = logging.getLogger("slashtag")
 
 
-class WaitTooLongError(Exception):
-    """Failure to admit a request within its max_wait; `seconds`: until a pause ends, None without one."""
+class NotAdmittedError(Exception):
+    """A request that may not be sent in time.
 
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
+    `seconds`: until a pause ends, None without one; `is_outage`: nothing was answered for its max_elapsed.
+    """
+
+    def __init__(self, seconds: float | None, *, is_outage: bool = False) -> None:
+        self.seconds, self.is_outage = seconds, is_outage
 
 
+@dataclass(slots=True, eq=False)
 class _Waiter:
-    """A request in the queue; its future gives its ticket."""
+    """A request that waits; its future gives its ticket."""
 
-    __slots__ = ("deadline", "future", "place", "ticket")
-
-    def __init__(
-        self, place: Place, deadline: float, ticket: Ticket | None, future: asyncio.Future[Ticket]
-    ) -> None:
-        self.place, self.deadline, self.ticket, self.future = place, deadline, ticket, future
+    operation: Hashable
+    future: asyncio.Future[Ticket]
+    ticket: Ticket | None
+    deadline: float
+    patience: float
 
 
 class Admission:
-    """Requests of a session that wait until the throttle allows them, in the order of `_core.queue`.
+    """Requests of a session that wait until the throttle allows them, in the order of `_core.turns`.
 
-    A request that was answered 429 first waits by itself, and then in the queue. Every ticket must be given
-    back to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
+    Every ticket must be given back to exactly one of `accepted`, `rejected`, `failed`, `cancelled`.
     """
 
     def __init__(self, throttle: Throttle) -> None:
         self.throttle = throttle
         self.throttled = 0  # answers of 429 so far
-        self._queue: Queue[_Waiter] = Queue()
+        self._turns: Turns[_Waiter] = Turns()
         self._first_deadline = inf  # no request that waits has an earlier one
-        self._alone = 0  # requests that wait by themselves after a 429
-        self._warned_until = 0.0
+        self._alone = 0  # requests that wait by themselves before they are sent again
+        self._quiet_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
         self._closing = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for admission."""
-        return len(self._queue) + self._alone
+        """The number of requests that wait to be sent."""
+        return len(self._turns) + self._alone
 
-    def place(self, flow: Flow | None) -> Place:
-        """Return the place in the queue of a new request of this operation; None: one of its own."""
-        return self._queue.place(flow)
-
-    def try_enter(self, place: Place, now: float) -> Ticket | None:
-        """Admit a new request at once if nothing waits in the queue and the throttle allows it."""
-        if self._queue or self.throttle.ready_at(now) > now:
-            return None
-        self._queue.depart(place)
-        return self.throttle.depart(now)
+    def try_enter(self, now: float) -> Ticket | None:
+        """Admit a new request at once if no other waits for its turn and the throttle allows it."""
+        return None if self._turns or self.throttle.ready_at(now) > now else self.throttle.depart(now)
 
     async def enter(
         self,
-        place: Place,
-        max_wait: float | None = None,
-        earliest: float = 0.0,
+        operation: Hashable,
+        max_wait: float = inf,
+        patience: float = inf,
         ticket: Ticket | None = None,
+        *,
+        is_back: bool = False,
     ) -> Ticket:
-        """Wait for admission, at most `max_wait` seconds, and outside the queue until `earliest`.
+        """Wait for admission.
 
-        `ticket` is that of a call that was answered 429. Raises SessionClosedError, and
-        WaitTooLongError as soon as that is certain.
+        `operation`: of whose calls this is one; `ticket`: of its 429s; `is_back`: it was sent before. Raises
+        SessionClosedError, and NotAdmittedError as soon as it is certain that `max_wait` seconds are not
+        enough, and once nothing was answered for `patience` seconds.
         """
         if self._closing.is_set():
             raise SessionClosedError("the session is closed")
         loop = asyncio.get_running_loop()
         now = loop.time()
-        deadline = inf if max_wait is None else now + max(max_wait, 0.0)
-        if deadline < earliest:
-            raise WaitTooLongError(earliest - now)
-        if earliest > now:
-            self._warn_of_wait(earliest, now)
-            self._alone += 1
-            try:
-                await self.sleep_until(earliest)
-            finally:
-                self._alone -= 1
-            now = loop.time()
-        waiter = _Waiter(place, deadline, ticket, loop.create_future())
-        rejects, is_refused = (ticket.rejects, ticket.refusals > 0) if ticket is not None else (0, False)
-        self._queue.put(place, waiter, rejects, is_refused=is_refused)
-        self._first_deadline = min(self._first_deadline, deadline)
-        timer = None if max_wait is None else loop.call_at(deadline, self._give_up, waiter)
+        waiter = _Waiter(operation, loop.create_future(), ticket, now + max(max_wait, 0.0), patience)
+        self._turns.put(operation, waiter, is_back=is_back, exhausted=self.throttle.exhausted)
+        self._first_deadline = min(self._first_deadline, waiter.deadline)
+        self._pump(now)
         try:
-            self._pump(now)
             return await waiter.future
         except asyncio.CancelledError:
-            # Admitted and cancelled at the same time: admit the next in the queue.
-            if waiter.future.done() and not waiter.future.cancelled():
-                if not waiter.future.exception():
-                    self.cancelled(waiter.future.result())
-            else:
-                self._queue.remove(place)
+            # Admitted and cancelled at the same time: admit the next one.
+            if waiter.future.cancelled():
+                self._turns.remove(operation, waiter)
                 self._pump(loop.time())
+            elif not waiter.future.exception():
+                self.cancelled(waiter.future.result())
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
 
-    async def sleep_until(self, until: float) -> None:
-        """Wait outside the queue; raises SessionClosedError if the session closes before `until`."""
+    async def sleep(self, seconds: float) -> None:
+        """Wait without a turn; raises SessionClosedError if the session closes meanwhile."""
         # Not anyio: the event loop would stand still for 0.1 s while it is imported, at the first 429.
         closing = asyncio.create_task(self._closing.wait())
+        self._alone += 1
         try:
-            await asyncio.wait([closing], timeout=until - asyncio.get_running_loop().time())
+            await asyncio.wait([closing], timeout=seconds)
         finally:
+            self._alone -= 1
             closing.cancel()
         if self._closing.is_set():
             raise SessionClosedError("the session was closed before the request was sent again")
 
-    def _warn_of_wait(self, until: float, now: float) -> None:
-        """Log a long wait once, as a warning."""
-        if until - now > LONG_WAIT and until > self._warned_until + 1:
-            self._warned_until = until
-            end = datetime.now() + timedelta(seconds=until - now)
-            seconds, message = until - now, "waiting %.0f s for the service's limit, until %s"
-            log.warning(message, seconds, f"{end:%Y-%m-%d %H:%M:%S}", extra={"seconds": seconds})
+    def is_due(self, seconds: float, now: float) -> bool:
+        """Return whether a wait is told as a warning: it is long, and none was told for a while."""
+        if seconds <= LONG_WAIT or now < self._quiet_until:
+            return False
+        self._quiet_until = now + QUIET
+        return True
 
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Return a ticket after an accepted request."""
         self.throttle.accepted(ticket, now)
-        if self._queue:
+        if self._turns:
             self._pump(now)
 
-    def rejected(self, ticket: Ticket, place: Place, now: float, retry_after: float | None) -> float:
+    def rejected(self, ticket: Ticket, now: float, retry_after: float | None) -> float:
         """Return a ticket after a rate-limit 429; return when that request may `enter` again."""
         self.throttled += 1
         earliest = self.throttle.rejected(ticket, now, retry_after)
-        self._queue.put_back(place)
         self._pump(now)
         return earliest
 
@@ -154,58 +138,57 @@ class Admission:
 
     def cancelled(self, ticket: Ticket) -> None:
         """Return a ticket that was not used, or whose request gave no information."""
-        self.failed(ticket, asyncio.get_running_loop().time(), None)
+        now = asyncio.get_running_loop().time()
+        self.throttle.cancelled(ticket, now)
+        self._pump(now)
 
     def _pump(self, now: float) -> None:
-        """Admit requests while the throttle allows it, then set the timer."""
-        throttle = self.throttle
-        if throttle.paused_until > self._first_deadline:
-            self._give_up_hopeless()
-        while self._queue:
-            at = throttle.ready_at(now)
-            if at > now:
-                self._warn_of_wait(throttle.paused_until, now)
-                self._set_timer(at)
-                return
-            waiter = self._queue.pop(exhausted=throttle.exhausted)
-            # A task that is cancelled cancels what it waits for, before it can leave the queue itself.
+        """Admit requests as the throttle allows, give up those whose time is over, set the timer."""
+        throttle, at = self.throttle, inf
+        while self._turns and (at := throttle.ready_at(now)) <= now:
+            waiter = self._turns.pop(exhausted=throttle.exhausted)
+            # A task that is cancelled cancels what it waits for, before it can leave by itself.
             if not waiter.future.done():
                 waiter.future.set_result(throttle.depart(now, waiter.ticket))
+        if max(now, throttle.paused_until) >= self._first_deadline or throttle.outage.is_on:
+            self._give_up(now)
+        at = min(at, self._first_deadline)
+        if self._turns:
+            seconds = throttle.paused_until - now
+            if not throttle.outage.is_on and self.is_due(seconds, now):
+                end = f"{datetime.now() + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S}"
+                text = "waiting %.0f s for the service's limit, until %s"
+                log.warning(text, seconds, end, extra={"seconds": seconds})
+            if at < self._timer_at:  # never if it is inf: the next answer pumps
+                self._stop_timer()
+                self._timer_at = at
+                self._timer = asyncio.get_running_loop().call_at(at, self._wake)
 
-    def _give_up_hopeless(self) -> None:
-        """Give up the requests whose time ends before the pause does."""
-        for waiter in list(self._queue):
-            if waiter.deadline < self.throttle.paused_until:
-                self._give_up(waiter)
-        self._first_deadline = min((waiter.deadline for waiter in self._queue), default=inf)
+    def _give_up(self, now: float) -> None:
+        """Give up requests whose time ends before the pause does, or which wait for an answer no longer."""
+        end, lasted = max(now, self.throttle.paused_until), self.throttle.outage.lasted(now)
+        for waiter in list(self._turns):
+            is_outage = lasted >= waiter.patience
+            if is_outage or waiter.deadline <= end:
+                self._turns.remove(waiter.operation, waiter)
+                if not waiter.future.done():
+                    waiter.future.set_exception(NotAdmittedError(end - now or None, is_outage=is_outage))
+        self._first_deadline = min((waiter.deadline for waiter in self._turns), default=inf)
 
-    def _give_up(self, waiter: _Waiter) -> None:
-        """Raise WaitTooLongError in a request that waits."""
-        if not waiter.future.done():
-            self._queue.remove(waiter.place)
-            seconds = self.throttle.paused_until - asyncio.get_running_loop().time()
-            waiter.future.set_exception(WaitTooLongError(seconds if seconds > 0 else None))
-
-    def _set_timer(self, at: float) -> None:
-        if at < self._timer_at:  # never if it is inf: the next answer pumps
-            self._stop_timer()
-            self._timer_at = at
-            self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+    def _wake(self) -> None:
+        self._stop_timer()
+        self._pump(asyncio.get_running_loop().time())
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timer_at = None, inf
 
-    def _wake(self) -> None:
-        self._stop_timer()
-        self._pump(asyncio.get_running_loop().time())
-
     def close(self) -> None:
         """Raise SessionClosedError in requests that wait, and in later ones that would have to."""
         self._closing.set()
         self._stop_timer()
-        for waiter in list(self._queue):
+        for waiter in self._turns:
             if not waiter.future.done():
                 waiter.future.set_exception(SessionClosedError("the session is closed"))
-        self._queue = Queue()
+        self._turns = Turns()

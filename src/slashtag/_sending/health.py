@@ -1,12 +1,4 @@
-"""Whether the service answers, and what was found about it: asked before each retry, split and fan-out.
-
-In a session (`ServiceHealth`)                     Then
--------------------------------------------------  ---------------------------------------------------------
-retries succeed, or few are needed                 each is sent after its backoff
-RETRIES_AT_ONCE were in vain                       one is sent at a time, with growing pauses between them
-these fail too, all requests for `max_elapsed`     no other request is sent, but for one in PROBE_INTERVAL
-an answer has shown a trait of the service         it is believed for KEPT seconds, and then forgotten
-no request has failed for KEPT seconds             earlier failures are forgotten
+"""What was found about the service, and whether it answers the requests of one run.
 
 In one run of `collect`, say (`RunHealth`)
 -------------------------------------------------
@@ -21,16 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from math import inf
 from time import monotonic
-from typing import Any
 
-import anyio
-
-from .._core.call import Call
-from .._core.retry import RetryPolicy, backoff, shows_ill_health
 from .._errors import (
     APIError,
     QueueTimeoutError,
@@ -41,12 +26,6 @@ from .._errors import (
     UnknownTagError,
 )
 
-RETRIES_AT_ONCE = 100.0  # retries that a session may send at once
-EARNED = 0.2  # retries per request that succeeds at once
-#: Consecutive failures at which an outage is logged; shorter outages are not.
-OUTAGE_FAILURES = 3
-#: Seconds between two requests to a service that has not answered for so long that the others are not sent.
-PROBE_INTERVAL = 15.0
 #: Seconds after which a finding is forgotten: half of the ten minutes in which a session that lives for weeks
 #: has to be back to normal, and thousands of requests that do not find out the same again.
 KEPT = 300.0
@@ -92,27 +71,9 @@ class Finding:
 
 
 class ServiceHealth:
-    """Whether the service of a session answers, and what was found about it; shared by all its views.
+    """What was found about the service of a session; shared by all its views."""
 
-    A retry costs 1 of a budget, which is refunded if it succeeds. With an empty budget retries queue: each is
-    sent a backoff after the previous one has ended, which grows with the number of consecutive failures. A
-    success pays for two more retries, so the queue empties as fast as the service recovers. A warning is
-    logged once if the queue keeps failing, since that may take minutes. If all requests fail for as long as
-    one may take, the others would wait as long one after the other: they fail at once, but
-    for one in a while.
-    """
-
-    def __init__(self, sleep_until: Callable[[float], Awaitable[None]]) -> None:
-        #: Waits until a time of the event loop; raises SessionClosedError.
-        self._sleep_until = sleep_until
-        self._left = RETRIES_AT_ONCE
-        #: Failures in a row of retries that were sent alone.
-        self._failed_retries = 0
-        #: Times of the first failure since the last answer, of the latest one, and of the next probe.
-        self._failing_since = self._failed_at = inf
-        self._probe_at = -inf
-        #: Held by the first in the queue, and by one that was sent with an empty budget.
-        self._turn = asyncio.Lock()
+    def __init__(self) -> None:
         #: By stated path: that the service answers there, or nowhere; or on the samples' path.
         self.has_stated_path: defaultdict[str, Finding] = defaultdict(Finding)
         self.uses_sample_path: defaultdict[str, Finding] = defaultdict(Finding)
@@ -123,85 +84,6 @@ class ServiceHealth:
         #: That answers which contradict themselves do so a second time too.
         self.contradictions_stay = Finding()
         self._second_in_vain = 0
-
-    def succeeded(self) -> None:
-        """Record a request that succeeded at once."""
-        if self._left < RETRIES_AT_ONCE:
-            self._left = min(RETRIES_AT_ONCE, self._left + EARNED)
-
-    def answered(self) -> None:
-        """Record an answer, be it an error that concerns its request only."""
-        self._failing_since = inf
-
-    def failed(self) -> None:
-        """Record an attempt that failed because of the service's health."""
-        now = monotonic()
-        if now - self._failed_at >= KEPT:
-            self._left, self._failed_retries = RETRIES_AT_ONCE, 0
-        self._failing_since, self._failed_at = min(self._failing_since, now), now
-
-    def is_outage(self, patience: float) -> bool:
-        """Return whether retries keep failing, and all requests have for `patience` seconds."""
-        if self._failed_retries < OUTAGE_FAILURES:
-            return False
-        now = monotonic()
-        return now - self._failed_at < patience <= now - self._failing_since
-
-    def check(self, call: Call[Any], patience: float) -> None:
-        """Raise TransportError during an outage of `patience` seconds, unless this call may be sent."""
-        if not self.is_outage(patience):
-            return
-        now = monotonic()
-        if now < self._probe_at:
-            seconds = now - self._failing_since
-            raise TransportError(
-                f"not sent: all requests have failed for {seconds:.0f} s",
-                method=call.method,
-                path=call.path,
-                attempts=0,
-                unsent=True,
-            )
-        self._probe_at = now + PROBE_INTERVAL
-
-    async def wait_to_retry(self, patience: float, last: SlashtagError) -> bool:
-        """Wait up to `patience` seconds until a retry may be sent, whose end is told to `retried`.
-
-        Return whether no other one is sent until then. Raises the `last` error if it may not be sent, and
-        SessionClosedError.
-        """
-        # Not asyncio.timeout: up to Python 3.11.2 it cannot end in a task that was cancelled before.
-        with anyio.move_on_after(patience):
-            async with AsyncExitStack() as turn:
-                await turn.enter_async_context(self._turn)
-                if self._left < 1:
-                    # Not random, because no other one waits for it.
-                    seconds = backoff(RetryPolicy(), self._failed_retries + 1, jitter=0.75)
-                    await self._sleep_until(asyncio.get_running_loop().time() + seconds)
-                is_alone = self._left < 1
-                self._left = max(self._left - 1, 0.0)
-                if is_alone:
-                    turn.pop_all()  # `retried` lets the next one go on
-                return is_alone
-        raise last
-
-    def retried(self, error: BaseException | None, *, is_alone: bool) -> None:
-        """Record the end of a retry."""
-        if error is not None and shows_ill_health(error):
-            self._failed_retries += is_alone
-            if is_alone and self._failed_retries == OUTAGE_FAILURES:
-                log.warning("the service keeps failing, retrying one request at a time: %s", error)
-        else:
-            is_answered = error is None or (
-                isinstance(error, APIError) and not isinstance(error, RateLimitError)
-            )
-            if is_answered:
-                if self._failed_retries >= OUTAGE_FAILURES:
-                    log.info("the service has recovered")
-                self._failed_retries = 0
-            # Refund the cost, and as much again while retries are sent one at a time, or wait for that.
-            self._left = min(RETRIES_AT_ONCE, self._left + (2 if is_answered and self._turn.locked() else 1))
-        if is_alone:
-            self._turn.release()
 
     def second_request(self, *, in_vain: bool) -> None:
         """Note whether a second request was in vain: its answer contradicted itself too."""

@@ -96,7 +96,6 @@ class Run:
             **self.options.of_session(credentials),
             **options,
         )
-        session._with_learned_rate()
         self.follow(lambda: session.metrics)
         return session
 

@@ -7,8 +7,8 @@ rejected probes n different calls have probed. 6. A Retry-After told by every pr
 about that time; told by one: the wait at most doubles. 7. The rate of a bucket measured between two openings
 is exact but for one request. 8. From a limit to none in a minute once nothing is refused. 9. No deadlock
 under any order of accepted, rejected, failed, cancelled. 10. Amid up to 10 % of strays the pace is 0.9 of
-full speed after ten seconds. 11. Each constant matters: `python -m benchmarks.pacing --constants`.
-Laws 8 to 10 are in test_simulated.py, law 5 in tests/sending/test_admission.py.
+full speed after ten seconds. 11. Failures change no rate; after an outage the state is the one before it.
+Laws 8 to 10 are in test_simulated.py, law 5 in tests/core/test_turns.py.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from slashtag._core.throttle.outage import FAILURES, FORGOTTEN
+from slashtag._core.throttle.outage import LONGEST as LONGEST_PAUSE
 from slashtag._core.throttle.throttle import (
     CLUSTER,
     FLOOR,
     LONGEST,
+    PACED,
     SLOWEST,
     START,
     WAIT,
@@ -184,7 +187,7 @@ def test_accepted_requests_sent_before_the_first_429_prove_nothing(sent_later: b
     for ticket in first[:3]:
         throttle.rejected(ticket, 10.1)
     for ticket in first[3:7]:
-        throttle.failed(ticket, 10.1)
+        throttle.cancelled(ticket, 10.1)
     for _ in range(3):
         passing = throttle.depart(10.2) if sent_later else first.pop()
         throttle.accepted(passing, 10.3)
@@ -193,13 +196,13 @@ def test_accepted_requests_sent_before_the_first_429_prove_nothing(sent_later: b
     assert throttle.exhausted is not sent_later
 
 
-@pytest.mark.parametrize("end", ["failed", "rejected"])
+@pytest.mark.parametrize("end", ["cancelled", "rejected"])
 def test_a_probe_that_ends_in_any_way_gives_its_place_back(end: str) -> None:
     """Law 9."""
     throttle = exhausted()
     ticket, at = probe(throttle, 10.1)
     assert throttle.ready_at(at + 1) == inf
-    (throttle.failed if end == "failed" else throttle.rejected)(ticket, at + 0.1)
+    (throttle.cancelled if end == "cancelled" else throttle.rejected)(ticket, at + 0.1)
     assert throttle.ready_at(at + 0.1) < at + 1
 
 
@@ -229,16 +232,91 @@ def test_a_retry_after_binds_the_session_for_as_long_as_the_limit_was_exhausted_
     assert now <= since + 2 * told + 0.5
 
 
-def test_a_503_with_retry_after_pauses_and_cuts_no_rate() -> None:
-    throttle = Throttle(4)
-    one, two, three, _ = fill(throttle, 0.0)
-    throttle.failed(one, 0.1)
-    assert throttle.ready_at(0.1) <= 0.1
-    throttle.failed(two, 0.1, 5.0)
-    assert throttle.ready_at(0.2) == pytest.approx(5.1)
-    throttle.failed(three, 0.2, 100 * LONGEST)
-    assert throttle.ready_at(0.2) == pytest.approx(0.2 + LONGEST)
-    assert throttle.learned_rate is None
+# -- an outage
+
+
+def fail(throttle: Throttle, now: float, seconds: float, told: float | None = None) -> tuple[float, int]:
+    """Let everything fail for so many seconds; return the time of the next probe, and how many failed."""
+    end, sent = now + seconds, 0
+    while True:
+        at = throttle.ready_at(now)
+        if sent and at >= end:
+            return at, sent
+        now = max(now, at) + 0.05
+        ticket = throttle.depart(now - 0.05)
+        throttle.failed(ticket, now, told)
+        sent += 1
+
+
+@given(
+    state=st.sampled_from(["open", "paced", "quota"]),
+    seconds=st.floats(5, 1000),
+    told=st.sampled_from([None, 3.0, 600.0]),
+)
+def test_after_an_outage_all_is_as_it_was_before(state: str, seconds: float, told: float | None) -> None:
+    """Law 11: nothing is learnt from failures."""
+    throttle, now = STATES[state]()
+    other, began = STATES[state]()
+    back, sent = fail(throttle, now, seconds, told)
+    assert sent <= 6 + 16 + seconds / LONGEST_PAUSE
+    assert throttle.outage.is_on
+    throttle.accepted(throttle.depart(back), back + 0.05)
+    other.accepted(other.depart(other.ready_at(began)), began + 0.05)
+    assert not throttle.outage.is_on
+    assert (throttle.state, throttle.learned_rate) == (other.state, other.learned_rate)
+    if state != "quota":  # whose width is over
+        before = other.ready_at(began + 0.1) - began
+        assert throttle.ready_at(back + 0.1) - back <= before + 2 / (throttle.learned_rate or inf) + 0.1
+
+
+@given(st.lists(st.booleans(), max_size=200))
+def test_failures_among_answers_delay_nobody(failures: list[bool]) -> None:
+    throttle, now, row = Throttle(32), 100.0, 0
+    for is_failure in failures:
+        row = row + 1 if is_failure else 0
+        ticket = throttle.depart(now)
+        (throttle.failed if is_failure else throttle.accepted)(ticket, now)
+        assert (throttle.ready_at(now) > now) is (row > FAILURES)
+        now = max(now, throttle.ready_at(now))
+
+
+def test_failures_of_requests_that_were_in_flight_together_are_no_outage() -> None:
+    throttle = Throttle(32)
+    for ticket in fill(throttle, 1.0):
+        throttle.failed(ticket, 1.1)
+    assert throttle.ready_at(1.1) <= 1.1
+
+
+@pytest.mark.parametrize("answer", ["accepted", "rejected"])
+def test_any_answer_ends_an_outage(answer: str) -> None:
+    throttle, at = Throttle(32), fail(Throttle(32), 1.0, 60)[0]
+    at, _ = fail(throttle, 1.0, 60)
+    (throttle.accepted if answer == "accepted" else throttle.rejected)(throttle.depart(at), at)
+    assert throttle.ready_at(at) <= at
+
+
+@pytest.mark.parametrize("liar", [False, True])
+def test_the_retry_after_of_a_503_is_kept_if_every_probe_is_told_it(liar: bool) -> None:
+    """Law 6: told by one the wait at most doubles; and nobody loses patience in a pause that was told."""
+    throttle = Throttle(32)
+    at, _ = fail(throttle, 0.0, 10)
+    before = throttle.outage.lasted(at)
+    ticket = throttle.depart(at)
+    throttle.failed(ticket, at, 600)
+    assert at * 2 - 1 <= throttle.ready_at(at) <= at * 2
+    if not liar:
+        _, sent = fail(throttle, at, 590, 600)
+        assert sent <= 8
+    assert throttle.outage.lasted(at) <= before + 15
+
+
+def test_failures_long_ago_are_no_part_of_an_outage() -> None:
+    throttle = Throttle(32)
+    at, _ = fail(throttle, 0.0, 60)
+    assert throttle.outage.lasted(at) > 30
+    assert throttle.outage.lasted(at + FORGOTTEN) == 0
+    throttle.failed(throttle.depart(at + FORGOTTEN), at + FORGOTTEN)
+    assert throttle.outage.lasted(at + FORGOTTEN) == 0
 
 
 # -- measurements
@@ -250,7 +328,8 @@ def test_the_rate_between_two_openings_is_exact_but_for_one_request(
 ) -> None:
     """Law 7: a bucket with an exact clock, empty at both ends, has accepted its rate."""
     throttle, now, tokens, at = Throttle(32), 100.0, float(burst), 100.0
-    throttle.resume(above * rate)
+    # At a rate that is too high: a bucket was full when it was measured.
+    throttle.state, throttle._rate = PACED, above * rate
     passed, openings = 0, 0
     while openings < 2:
         ticket, now = probe(throttle, now)
@@ -346,20 +425,6 @@ def test_a_curve_stands_still_while_nothing_waits() -> None:
             throttle.accepted(ticket, now)
         assert throttle.learned_rate is not None
         assert (sent[-1] - sent[1]) * throttle.learned_rate > 12
-
-
-def test_a_learnt_rate_is_resumed_unless_one_is_given_or_known() -> None:
-    fresh, given, learnt = Throttle(32), Throttle(32, rate=5.0), paced()[0]
-    before = learnt.learned_rate
-    for throttle in (fresh, given, learnt):
-        throttle.resume(40.0)
-    assert [t.learned_rate for t in (fresh, given, learnt)] == [40.0, 5.0, before]
-    now, sent = 1000.0, 0
-    while now < 1002.0:
-        ticket, now = probe(fresh, now)
-        fresh.accepted(ticket, now)
-        sent += 1
-    assert 0.85 * 80 <= sent <= 82
 
 
 # -- a known rate

@@ -50,6 +50,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, inf, sqrt
 
+from .outage import Outage
+
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
 START = 10  # requests in flight at the start: few are lost where the limit is low
@@ -68,7 +70,7 @@ DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice
 STEEPEST = 5  # times its time, after it is at its rate, until a curve rises no more: 250,000-fold
 ENOUGH = 1.5  # times its time until a curve may be cut: half of that lies above its rate
 EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
-LONGEST = 60.0  # seconds that a 503 pauses the session, or a refused call waits: not hours for one answer
+LONGEST = 60.0  # seconds that a refused call waits: not hours for one answer
 REFUTED = -inf  # as a level: the limit is not one of requests in flight
 
 
@@ -92,7 +94,8 @@ class Throttle:
         self._concurrency, self._given, self._notify = concurrency, rate, notify
         self.state = OPEN if rate is None else PACED
         self.in_flight = self._apart = 0  # all requests; those of refused calls, not of the cap
-        self.paused_until = 0.0
+        self.outage = Outage()
+        self._paused_until = 0.0
         self._sum = self._sum_from = 0.0  # 429s that nothing has offset yet; departure of the first of them
         self._passed = -inf  # departure of the last request that was accepted
         self._held = 0.0  # until when a call waits by itself after a 429, and is not refused
@@ -111,25 +114,33 @@ class Throttle:
 
     @property
     def exhausted(self) -> bool:
-        """Whether single requests find out when the limit is open again."""
-        return self.state == PROBING
+        """Whether single requests find out when the limit is open again, or the service answers."""
+        return self.state == PROBING or self.outage.is_on
+
+    @property
+    def paused_until(self) -> float:
+        """Until when nothing is sent; past if nothing pauses."""
+        return self.outage.next_at if self.outage.is_on else self._paused_until
+
+    @property
+    def has_accepted(self) -> bool:
+        """Whether any request was accepted."""
+        return self._passed > -inf
 
     @property
     def learned_rate(self) -> float | None:
         """Return the requests a second that the service allows, None while no rate is known."""
         return None if self._rate == inf else self._rate
 
-    def resume(self, rate: float) -> None:
-        """Begin at a rate that was learnt before, unless one is given or known."""
-        if self._rate == inf:
-            # The curve begins at the first departure: all time up to that is idle.
-            self.state, self._rate = PACED, rate
-
     def ready_at(self, now: float) -> float:
         """Return when the next request may be sent: up to now at once, inf not before an answer arrives."""
-        if now < self.paused_until:
-            return self.paused_until
-        if self._probe or self.in_flight >= self._concurrency or self.in_flight - self._apart >= self._cap:
+        if self.in_flight >= self._concurrency:
+            return inf
+        if self.outage.is_on:
+            return self.outage.ready_at(now)
+        if now < self._paused_until:
+            return self._paused_until
+        if self._probe or self.in_flight - self._apart >= self._cap:
             return inf
         return self._due if self.state == PACED and self._due - now > SLACK else now
 
@@ -137,8 +148,13 @@ class Throttle:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
         ticket = previous or Ticket()
         ticket.sent = now
+        if self.outage.is_on:
+            self.outage.probe = ticket
+            self.in_flight += 1
+            self._apart += ticket.refusals > 0
+            return ticket
         ready = self._due + SLACK if self.state == PACED else self._due
-        late = max(0.0, now - max(ready, self.paused_until))
+        late = max(0.0, now - max(ready, self._paused_until))
         idle = min(late, max(0.0, now - self._held))
         self._idle += idle
         if self.state == OPEN and self._idle > (now - self._opened) / 2:
@@ -161,7 +177,8 @@ class Throttle:
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Take note of a request that was let through, whatever came of it."""
         is_probe = ticket is self._probe
-        self._give_back(ticket, now)
+        self.cancelled(ticket, now)
+        self._answered(now)
         self._accepted += 1
         self._counts[self._is_above(ticket)][0] += 1
         if ticket.sent > self._sum_from:
@@ -173,7 +190,8 @@ class Throttle:
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
         is_probe = ticket is self._probe
-        self._give_back(ticket, now)
+        self.cancelled(ticket, now)
+        self._answered(now)
         before, ticket.last, ticket.first = ticket.last, now, min(ticket.first, now)
         ticket.rejects += 1
         if self.state == PROBING:
@@ -184,7 +202,7 @@ class Throttle:
                 # A probe that was refused while alone shows no limit of requests in flight.
                 self._level = self._level if self.in_flight else min(self._level, 0)
                 self._pause(self._next_probe(now, retry_after))
-            return self.paused_until + FLOOR  # with the others, after the next probe
+            return self._paused_until + FLOOR  # with the others, after the next probe
         is_refused = ticket.rejects > 1 and before < self._passed
         ticket.refusals = ticket.refusals + 1 if is_refused else 0
         doubled = WAIT * min(2**ticket.refusals, LONGEST / WAIT)
@@ -202,22 +220,33 @@ class Throttle:
             self._judge_open(ticket.sent, now)
         elif self.state == PACED and not self._given:
             self._judge_curve(ticket.sent, now)
-        return self.paused_until + FLOOR if self.exhausted else again
+        return self._paused_until + FLOOR if self.exhausted else again
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
-        """Take note of any other end, be it cancelled; `retry_after`: the seconds of a 503, which pause."""
-        self._give_back(ticket, now)
-        if retry_after:
-            self._pause(now + min(retry_after, LONGEST))
+        """Take note of a 5xx, a 408, or no answer; `retry_after`: the seconds that a 503 told."""
+        is_probe = ticket is self.outage.probe
+        self.cancelled(ticket, now)
+        self.outage.failed(ticket.sent, now, retry_after, is_probe=is_probe)
 
-    def _give_back(self, ticket: Ticket, now: float) -> None:
-        """Take note that a request is in flight no longer."""
+    def cancelled(self, ticket: Ticket, now: float) -> None:
+        """Take note that a request is in flight no longer, from which nothing is learnt."""
         self.in_flight -= 1
         self._apart -= ticket.refusals > 0
         if self.state != PACED:
             self._due = min(self._due, now)
         if ticket is self._probe:
             self._probe = None
+        if ticket is self.outage.probe:
+            self.outage.probe = None
+
+    def _answered(self, now: float) -> None:
+        """End an outage: all is as before, as if its time had not passed; but that of a quota has."""
+        if self.outage.is_on:
+            self._notify("the service answers again")
+            gap = now - self.outage.since
+            self._since, self._due = self._since + gap, self._due + gap
+            self._opened += gap * (self.state != QUOTA)
+        self.outage.answered()
 
     @property
     def _cap(self) -> float:
@@ -334,9 +363,9 @@ class Throttle:
     def _follow(self, rate: float, since: float, now: float) -> None:
         """Start a curve at a rate; the next request departs after one interval of it."""
         if not 1 - DIP < self._rate / rate < 1 + DIP:
-            self._notify(f"the service allows about {rate:.3g} requests/s")
+            self._notify(f"paced at {rate:.3g} requests/s; to begin so the next time pass rate={rate:.3g}")
         self.state, self._rate, self._since, self._counts = PACED, rate, since, [[0, 0], [0, 0]]
-        self._due, self._sum = max(now + 1 / rate, self.paused_until), 0.0
+        self._due, self._sum = max(now + 1 / rate, self._paused_until), 0.0
 
     def _pause(self, until: float) -> None:
-        self.paused_until = max(until, self.paused_until)
+        self._paused_until = max(until, self._paused_until)

@@ -1,0 +1,62 @@
+"""Tell a service that does not answer from requests that fail for a reason of their own.
+
+A failure is a 5xx, a 408, or no answer. While others are answered it concerns its own request alone. FAILURES
+more, of requests that were sent after the first one had failed, with no answer between them, are an outage:
+one request at a time departs, after a pause of half of the time since the first failure, up to LONGEST. The
+Retry-After of a 503 makes a pause longer, up to all of that time: one wrong answer costs little, a real pause
+is kept.
+
+Any answer ends an outage, and nothing is learnt from it: all is as before. Without an answer it lasts until
+those who wait give up. Failures that are FORGOTTEN seconds older than the next one are no part of its outage.
+"""
+
+from math import inf
+
+FAILURES = 5  # fewer may be chance; with 6 a single call would use up the attempts that it has by default
+SHORTEST, LONGEST = 0.05, 15.0  # seconds of a pause: 300 s without an answer take about 40 requests
+FORGOTTEN = 300.0  # seconds
+
+
+class Outage:
+    """Failures in a row, and when the next request may find out whether the service answers again."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.since = 0.0  # when it was found out
+        self.next_at = 0.0  # when the next request may depart
+        self.probe: object = None  # the ticket of the one in flight
+        self._failures = 0  # in a row, of requests that were sent after the first one had failed
+        self.began = self._last = -inf  # times of the first of them, and of the last
+        self._told = 0.0  # seconds of pauses that the service asked for
+
+    def lasted(self, now: float) -> float:
+        """Return the seconds from the first failure to the last, without those that the service asked for.
+
+        0 if there is none, or was none for so long that the service may answer again for all that is known.
+        """
+        return self._last - self.began - self._told if self.is_on and now - self._last <= FORGOTTEN else 0.0
+
+    def ready_at(self, now: float) -> float:
+        """Return when the next request may be sent; inf: not before an answer arrives."""
+        return inf if self.probe is not None else max(now, self.next_at)
+
+    def answered(self) -> None:
+        """Take note of an answer, whatever it says."""
+        self.is_on, self.probe, self._failures, self._last = False, None, 0, -inf
+
+    def failed(self, sent: float, now: float, retry_after: float | None, *, is_probe: bool) -> None:
+        """Take note of a failure of a request."""
+        if now - self._last > FORGOTTEN:
+            self.began, self._failures, self._told = now, 0, 0.0
+        elif sent >= self.began:
+            self._failures += 1
+        self._last = now
+        begins = not self.is_on and self._failures >= FAILURES
+        if begins:
+            self.is_on, self.since = True, now
+        if is_probe or begins:
+            waited = now - self.began
+            told = min(retry_after or 0.0, waited)
+            pause = max(min(waited / 2, LONGEST), SHORTEST, told)
+            self.next_at = now + pause
+            self._told += told
