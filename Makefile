@@ -68,10 +68,9 @@ bench: $(VENV)/.bench
 	$(PY) -m benchmarks $(ARGS)
 
 bench-pacing: $(VENV)/.dev
-	@mkdir -p benchmarks/results
-	$(PY) -m benchmarks.pacing --png benchmarks/results/pacing.png $(ARGS)
-	$(PY) -m benchmarks.pacing.strays
-	$(PY) -m benchmarks.pacing.sharing
+	$(PY) -m benchmarks.pacing $(ARGS)
+	$(PY) -m benchmarks.pacing.fuzz --count 60
+	$(PY) -m benchmarks.pacing.scenarios
 	$(PY) -m benchmarks.pacing.nginx
 
 # schemathesis may fail on Python 3.11: PYTHON=python3.12

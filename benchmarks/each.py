@@ -152,7 +152,7 @@ def zipf(links: int, clicks: int, labels: Sequence[tuple[str, ...]], exponent: f
 
 def stats_of(service: Service) -> Stats:
     """Return the statistics of a session with this service."""
-    service.health = ServiceHealth(asyncio.sleep)
+    service.health = ServiceHealth()
     return Stats(
         cast("Any", service),
         Tasks(),
