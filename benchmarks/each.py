@@ -38,7 +38,6 @@ from slashtag._core.statistics_answers import PeriodAnswer, RangeAnswer
 from slashtag._core.windows import windows
 from slashtag._fanout import Tasks
 from slashtag._resources.stats import Stats
-from slashtag._sending.health import ServiceHealth
 from slashtag.sandbox.generate import fill
 from slashtag.sandbox.store import Store
 
@@ -57,7 +56,6 @@ class Service:
 
     journal = None
     metrics = SimpleNamespace(inconsistent=0)
-    health: ServiceHealth
 
     def __init__(self, log: Log) -> None:
         self.log = {key: sorted(clicks) for key, clicks in log.items()}
@@ -152,7 +150,6 @@ def zipf(links: int, clicks: int, labels: Sequence[tuple[str, ...]], exponent: f
 
 def stats_of(service: Service) -> Stats:
     """Return the statistics of a session with this service."""
-    service.health = ServiceHealth()
     return Stats(
         cast("Any", service),
         Tasks(),

@@ -42,7 +42,6 @@ from ._resources.tags import Tags
 from ._resources.urls import Urls
 from ._saved_logins import Login, find_saved, settings
 from ._sending.admission import Admission
-from ._sending.health import ServiceHealth
 from ._sending.metrics import Metrics
 from ._sending.sender import Sender
 from ._sending.transport import Transport
@@ -185,7 +184,6 @@ class AsyncSession:
                 admission,
                 metrics,
                 self._journal,
-                ServiceHealth(),
                 timeout=options["timeout"],
                 retry=retry or RetryPolicy(),
                 max_response_bytes=max_response_bytes,

@@ -10,7 +10,6 @@ import json
 import selectors
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from slashtag import RequestTimeoutError, RetryPolicy, SlashtagError
@@ -112,7 +111,7 @@ def sender(
 ) -> Sender:
     """Return a sender to a service."""
     admission = Admission(Throttle(concurrency, options.pop("rate", None)))
-    given = {"timeout": 30.0, "max_response_bytes": 2**20, "journal": None, "health": SimpleNamespace()}
+    given = {"timeout": 30.0, "max_response_bytes": 2**20, "journal": None}
     return Sender(
         cast("Any", service), admission, Metrics(admission), retry=policy or RetryPolicy(), **given | options
     )

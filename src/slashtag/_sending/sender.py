@@ -45,7 +45,6 @@ from .._errors import (
     TransportError,
 )
 from .admission import Admission, NotAdmittedError
-from .health import ServiceHealth
 from .metrics import Metrics
 from .transport import Transport
 
@@ -92,7 +91,6 @@ class Sender:
     admission: Admission
     metrics: Metrics
     journal: Journal | None
-    health: ServiceHealth
     timeout: float
     retry: RetryPolicy
     max_response_bytes: int
