@@ -49,7 +49,6 @@ def test_each_kind_of_error_is_one_line_that_says_what_to_do(
         ("urls list --format xml", "--format"),
         ("urls list --limit -1", "--limit"),
         ("urls list --apikey x", "--apikey; see `slashtag urls list --help`"),
-        ("urls update a --redirect-code 305", "305"),
         ("export clicks 2024-02-01..2024-01-01", "ends"),
         ("stats 2024 --keys-file no-such-file", "no-such-file"),
         ("sandbox --latency soon", "soon"),

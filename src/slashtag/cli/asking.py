@@ -137,7 +137,7 @@ class Question(NamedTuple):
             return await self._each_unit(query)
         if label == "hour" and isinstance(query, DateRange):
             start, end = query.bounds
-            hours = await hourly_clicks(self.session, start, end, **self._of(), **self._options)
+            hours = await hourly_clicks(self.session, start, end, **self._of, **self._options)
             days = Counter({hour.date(): 0 for hour in hours})
             for hour, n in hours.items():
                 days[hour.date()] += n
@@ -150,19 +150,17 @@ class Question(NamedTuple):
     def _options(self) -> dict[str, Any]:
         return {"timezone": self.selection.timezone, "progress": self.progress}
 
+    @property
     def _of(self) -> dict[str, Any]:
-        keys, tags, _ = self.selected
-        return {"tags": tags} if tags is not None else {"keys": keys}
+        keys, tags, listed = self.selected
+        return {"tags": tags} if tags is not None else {"keys": listed if keys is None else keys}
 
     async def _collect(self, query: Query[Statistics]) -> Statistics:
         """Return the statistics of all that is selected together."""
         if self.selection.untagged and self.selected.shared:
             # Links with a tag have these too: what all tags leave is the clicks of those without one.
             return (await self.session.stats.by_tag(query, **self._options))[None]
-        of = self._of()
-        if of == {"keys": None}:
-            of = {"keys": self.session.urls.list()}
-        return await self.session.stats.collect(query, **of, **self._options)
+        return await self.session.stats.collect(query, **self._of, **self._options)
 
     async def _each_tag(self, query: Query[Any]) -> tuple[Statistics, dict[str, Statistics]]:
         """Return the statistics of all, and of each tag, the most first, then of the links without one."""

@@ -217,13 +217,7 @@ class Run:
         """
         log, levels = logging.getLogger("slashtag"), (logging.WARNING, logging.INFO, logging.DEBUG)
         log.setLevel(logging.ERROR if self.options.quiet else levels[min(self.options.verbose, 2)])
-        loggers = [log]
-        if self.lines.as_json:
-            # Warnings of other libraries, which Python would print as text.
-            logging.captureWarnings(True)
-            loggers.append(logging.getLogger("py.warnings"))
-        for each in loggers:
-            each.addHandler(self.lines)
+        log.addHandler(self.lines)
         # `nohup` has SIGHUP ignored.
         ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
         before = {each: signal.signal(each, self._terminate) for each in ending}
@@ -253,9 +247,7 @@ class Run:
                 error.add_note(GO_ON)
             text, code = report(error, self.lines)
         finally:
-            for each in loggers:
-                each.removeHandler(self.lines)
-            logging.captureWarnings(False)
+            log.removeHandler(self.lines)
             log.setLevel(logging.NOTSET)
             for number, handler in before.items():
                 signal.signal(number, handler)

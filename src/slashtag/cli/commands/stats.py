@@ -57,7 +57,11 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
         for query in queries:
             await check(session, query, zone, by)
         with run.bars() as start_bar:
-            selected = await selection.resolve(run, session, start_bar("reading", "links"))
+            reading = start_bar("reading", "links")
+            selected = await selection.resolve(run, session, reading)
+            if selection.all_links and "tag" not in by:
+                # Once, however many questions follow.
+                selected = Selected(listed=await session.urls.list(progress=reading).to_list())
             question = Question(session, run, by, selected, selection, start_bar("counting", unit))
             counted = [await question.answer(query) for query in queries]
         if selected.shared and not (selection.untagged and by.label != "hour"):
