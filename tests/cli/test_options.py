@@ -15,7 +15,7 @@ from slashtag.cli.app import COMMANDS, make_app
 from .conftest import Cli
 
 #: The most options that differ, the most that all commands have together, the most lines of a help.
-DIFFERENT, TOGETHER, LINES = 60, 230, 54
+DIFFERENT, TOGETHER, LINES = 45, 170, 45
 CONNECTION = {"--profile", "--rate", "--verbose", "--quiet"}
 OFFLINE = {"diff", "sandbox"}
 
