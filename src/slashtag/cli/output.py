@@ -58,7 +58,7 @@ class OutputOptions:
         "--output",
         "-o",
         metavar="FILE",
-        help=f"Write a file, or an object (s3://, gs://, az://): {', '.join(FORMATS)}.",
+        help=f"Write a file, or an object of a bucket: {', '.join(FORMATS)}.",
     )
 
     def __post_init__(self) -> None:

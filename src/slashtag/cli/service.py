@@ -25,8 +25,9 @@ class SessionOptions:
         # Read before --timezone, whose default may stand in its file.
         is_eager=True,
         envvar="SLASHTAG_PROFILE",
+        show_envvar=False,
         metavar="NAME",
-        help="The account that `slashtag login --profile NAME` saved.",
+        help="The account that `slashtag login --profile NAME` saved; or SLASHTAG_PROFILE.",
     )
     rate: float | None = _option(
         None, min=0.001, metavar="N", help="Requests/s that the service allows; else learnt."
