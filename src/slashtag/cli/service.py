@@ -27,7 +27,7 @@ class SessionOptions:
         envvar="SLASHTAG_PROFILE",
         show_envvar=False,
         metavar="NAME",
-        help="The account that `slashtag login --profile NAME` saved; or SLASHTAG_PROFILE.",
+        help="The account that `slashtag login` saved by this name.",
     )
     rate: float | None = _option(
         None, min=0.001, metavar="N", help="Requests/s that the service allows; else learnt."

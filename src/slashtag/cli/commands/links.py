@@ -109,9 +109,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
 class MemberOptions:
     """Options of what is changed of one link; None stays as it is."""
 
-    destination: str | None = Option(
-        None, metavar="URL", help="Its new destination; in quotes, as a shell ends it at &."
-    )
+    destination: str | None = Option(None, metavar="URL", help="Its new destination, in quotes.")
     slashtag: str | None = Option(None, "--new-slashtag", metavar="TEXT", help="Its new slashtag.")
     redirect_code: int | None = Option(
         None, metavar="CODE", help="Its new redirect code, such as 301 or 302."
