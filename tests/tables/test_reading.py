@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
@@ -73,6 +73,7 @@ ABOUTS = st.builds(About, account=TEXTS, span=TEXTS, complete=st.booleans(), mis
 @pytest.mark.parametrize("form", FORMATS)
 @settings(deadline=None)
 @given(ROWS, ABOUTS)
+@example([(2**53, "_x0041_", "=1", 0.5, date(1900, 2, 28), datetime(2024, 1, 1, 2, 3, 4, 1))], About())
 def test_what_is_written_is_read_back_unchanged(form: str, rows: list[Row], about: About) -> None:
     file = io.BytesIO()
     writer = open_writer(form, file, TABLE)
