@@ -236,7 +236,7 @@ def test_no_password_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_file_called_as_its_schema_needs_another_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="--dataset"):
-        Warehouse(tmp_path / "slashtag.duckdb")
+        Warehouse(tmp_path / "Slashtag.2024.duckdb")
     with Warehouse(tmp_path / "slashtag.duckdb", dataset="clicks"):
         pass
 

@@ -40,9 +40,8 @@ class Warehouse:
     configuration turns it on.
 
     While it is open no other load into a file, a folder or a dataset of PostgreSQL can begin. Raises
-    InvalidRequestError for a path that is of another kind, or missing; ConfigurationError if packages or
-    settings of the destination are missing, or if its tables are of another version; ExportError if the
-    destination fails, or another load is under way.
+    InvalidRequestError for a path where none is expected, or none where one is; ConfigurationError if its
+    tables are of another version; ExportError if the destination fails, or another load is under way.
     """
 
     def __init__(
@@ -62,8 +61,9 @@ class Warehouse:
         self.dataset = dataset or ("main" if self.destination == "sqlite" else "slashtag")
         self._path = None if path is None or url else Path(path).absolute()
         self.place = str(url or self._path or self.destination)
-        if self.destination == "duckdb" and self._path and self._path.name.split(".")[0] == self.dataset:
-            problem = f"DuckDB cannot tell the file {self._path.name} from the schema {self.dataset}"
+        stem = self._path.name.partition(".")[0] if self._path and self.destination == "duckdb" else ""
+        if stem.lower() == self.dataset.lower():
+            problem = f"DuckDB cannot tell the file {stem}.* from the schema {self.dataset}"
             raise ConfigurationError(f"{problem}: give either another name (--dataset)")
 
     def __enter__(self) -> Self:
