@@ -41,7 +41,10 @@ def any_call(
     if not isinstance(method, str) or method.upper() not in METHODS:
         return f"the method must be one of {', '.join(METHODS)}"
     method = method.upper()
-    if problem := path_problem(path) if not isinstance(path, str) else _known_problem(path):
+    if not isinstance(path, str):
+        return "the path must be a str"
+    problem, quoted = _checked(path)
+    if problem:
         return problem
     if json is not None and method == "GET":
         return "a GET has no body: give params instead of json"
@@ -65,7 +68,7 @@ def any_call(
     secrets.update(value for name, value in pairs if is_secret(name))
     return Call(
         method=method,
-        path=quote(cast("str", path), safe=_PATH),
+        path=quoted,
         returns=AnyAnswer,
         params=tuple(pairs),
         body=body,
@@ -93,7 +96,7 @@ def path_problem(path: object) -> str:
     drop what follows a semicolon, or normalise look-alikes (RFC 3986, 5.2.4 and 6.2.2).
     """
     if not isinstance(path, str):
-        return f"the path must be a str, not {type(path).__name__}"
+        return "the path must be a str"
     if not path or path != path.strip():
         return "the path is empty or has blanks at its ends; it is relative to the base address, such as urls"
     if "?" in path or "#" in path:
@@ -117,7 +120,11 @@ def path_problem(path: object) -> str:
     return ""
 
 
-_known_problem = lru_cache(maxsize=256)(path_problem)
+@lru_cache(maxsize=256)
+def _checked(path: str) -> tuple[str, str]:
+    """Return what is wrong with a path, or the path encoded."""
+    problem = path_problem(path)
+    return problem, "" if problem else quote(path, safe=_PATH)
 
 
 def _plain(value: object) -> object:
