@@ -96,6 +96,10 @@ class Metrics:
         return self._admission.throttle.learned_rate
 
     @property
+    def is_outage(self) -> bool:
+        return self._admission.throttle.outage.is_on
+
+    @property
     def paused_for(self) -> float:
         return max(0.0, self._admission.throttle.paused_until - _loop_time())
 
