@@ -72,6 +72,20 @@ async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
     assert [each async for each in BulkUpdate(session, path)] == []
 
 
+async def test_what_is_changed_while_somebody_is_asked_is_not_overwritten(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    (tmp_path / "changes.csv").write_text("slashtag,destination\na,htps://shop.example/\n")
+
+    def confirm(_: Sequence[Problem]) -> bool:
+        box.store.write("UPDATE link SET redirect_code = 308 WHERE slashtag = ?", ("a",))
+        return True
+
+    assert len([each async for each in BulkUpdate(session, tmp_path / "changes.csv", confirm=confirm)]) == 1
+    (link,) = [url for url in box.truth.urls() if url.slashtag == "a"]
+    assert (link.destination, link.redirect_code) == ("htps://shop.example/", 308)
+
+
 REFORMATTED = [
     ("007", "7"),
     ("1e5", "100000"),
