@@ -23,7 +23,6 @@ from slashtag import (
     UnknownTagError,
     Year,
 )
-from slashtag._internal import empty_sum
 from slashtag.dask import collect
 from slashtag.sandbox import Sandbox
 
@@ -69,8 +68,7 @@ def split_into(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> SplitInto:
     def patch(parts: int) -> int:
         requests = len(plan_of(box))
         size = -(-requests // parts)
-        for name in ("_FEWEST", "_MOST"):
-            monkeypatch.setattr(f"slashtag.dask.{name}", size)
+        monkeypatch.setattr("slashtag.dask._MOST", size)
         return -(-requests // size)
 
     return patch
@@ -90,7 +88,9 @@ def sessions_on(client: Any) -> int:
     """Count what jobs left on the workers."""
 
     def count(dask_worker: Any) -> int:
-        return sum(name.startswith("slashtag-") for name in dask_worker.plugins)
+        return sum(
+            "slashtag-" in name and "(closed)" not in repr(one) for name, one in vars(dask_worker).items()
+        )
 
     return sum(client.run(count).values())
 
@@ -146,14 +146,14 @@ def test_other_questions_are_answered_alike_and_none_without_a_request(
     assert collect(client, plan) == alone(box, plan)
     forget(box)
     nothing = plan_of(box, keys=[])
-    assert collect(client, nothing) == empty_sum(nothing.query, nothing.span).result()
+    assert collect(client, nothing).total == 0
     assert not box.requests
 
 
 def test_the_parts_on_a_worker_share_one_session(client: Any, box: Sandbox, split_into: SplitInto) -> None:
     split_into(6)
     box.latency = 0.1  # for those of the two workers to meet
-    collect(client, plan_of(box), session_options={"concurrency": 2})
+    collect(client, plan_of(box), concurrency=2)
     assert max(arrival.in_flight for arrival in box.requests) == 4  # of four parts at a time
 
 
@@ -169,7 +169,7 @@ def test_workers_that_are_killed_change_nothing(client: Any, box: Sandbox, split
             for pid in pids.values():
                 os.kill(pid, signal.SIGKILL)
 
-    stats = collect(client, plan, progress=kill, session_options={"concurrency": 2})
+    stats = collect(client, plan, progress=kill, concurrency=2)
     assert is_true(box, stats)
     assert (len(steps), steps[-1]) == (number, len(plan))
     assert stats == alone(box, plan)
@@ -191,7 +191,7 @@ def test_a_part_that_kills_every_worker_is_an_error_of_ours(box: Sandbox, split_
 
         killer = threading.Thread(target=kill)
         killer.start()
-        with pytest.raises(TransportError, match=r"died over it 1 time"):
+        with pytest.raises(TransportError, match=r"lost"):
             collect(client, plan_of(box), base_url=box.base_url)
         killer.join()
     box.latency = 0.0
@@ -224,7 +224,6 @@ def test_credentials_are_neither_sent_nor_logged(
         collect(client, plan, base_url=other.base_url)
     seen = sent() + repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
     assert plan._selectors[0].keys[0].encode() in seen
-    assert b"Worker plugin slashtag-" in seen
     for hidden in (APIKEY, APISECRET):
         assert hidden.encode() not in seen
 
@@ -236,14 +235,14 @@ def test_an_error_of_a_part_is_raised_as_it_is(client: Any, box: Sandbox, split_
     assert raised.value.status == 400
     assert "nobody-has-this" in str(raised.value.__notes__) or "nor-this" in str(raised.value.__notes__)
     with pytest.raises(ConfigurationError, match="range_end"):
-        collect(client, plan_of(box), session_options={"range_end": "neither"})
+        collect(client, plan_of(box), range_end="neither")
 
 
 def test_what_cannot_travel_is_refused_before_anything_is_sent(client: Any, box: Sandbox) -> None:
     plan = plan_of(box)
-    for name in ("apikey", "apisecret", "journal", "http", "base_url"):
+    for name in ("apikey", "apisecret", "journal", "http"):
         with pytest.raises(ConfigurationError, match=name):
-            collect(client, plan, session_options={name: "x"})
+            collect(client, plan, **{name: "x"})
     assert not box.requests
 
 
@@ -257,7 +256,7 @@ def test_an_interrupt_ends_the_requests_on_the_workers(
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        collect(client, plan, progress=interrupt, session_options={"concurrency": 1})
+        collect(client, plan, progress=interrupt, concurrency=1)
     settle(box)
     assert len(box.requests) < len(plan)
 
@@ -277,7 +276,7 @@ def test_an_asynchronous_client_gives_an_awaitable_that_can_be_cancelled(
             forget(box)
             # So much that the plan cannot end before it is cancelled.
             box.latency = 1.0
-            task = asyncio.ensure_future(collect(other, plan, session_options={"concurrency": 1}))
+            task = asyncio.ensure_future(collect(other, plan, concurrency=1))
             await until(lambda: box.requests, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -299,4 +298,4 @@ def test_a_job_waits_for_the_first_worker(box: Sandbox, split_into: SplitInto) -
         with pytest.raises(UnknownTagError):
             collect(client, plan_of(box, tag="nobody has it"))
         with pytest.raises(ConfigurationError, match="timeout"):
-            collect(client, plan_of(box), session_options={"timeout": -1})
+            collect(client, plan_of(box), timeout=-1)
