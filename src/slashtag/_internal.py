@@ -12,7 +12,6 @@ from ._atomic_file import AtomicFile as AtomicFile
 from ._atomic_file import writing_to as writing_to
 from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
-from ._core.plan import empty_sum as empty_sum
 from ._core.secret import Secret as Secret
 from ._core.windows import DAY as DAY
 from ._core.windows import windows as windows
