@@ -223,14 +223,6 @@ def test_a_zone_whose_offset_changes_is_split_anew() -> None:
 
 @example((date(2024, 10, 31), date(2024, 12, 1)), UTC)
 @example((date(2004, 10, 1), date(2004, 12, 1)), ZoneInfo("America/New_York"))
-@given(spans, clicklog.zones())
-def test_windows_within_months_cover_exactly_the_same_seconds(span: tuple[date, date], zone: tzinfo) -> None:
-    tiles, plain = windows(*span, zone, within_months=True), windows(*span, zone)
-    assert all(tile.first.replace(day=1) == tile.last.replace(day=1) for tile in tiles)
-    for instant in _probes([*tiles, *plain], *span):
-        assert _holding(tiles, instant) == _holding(plain, instant)
-
-
 @pytest.mark.parametrize(
     ("start", "end"),
     [(date(2024, 1, 1), date.max), (date.min, date(1, 2, 1)), (datetime.max.replace(tzinfo=UTC),) * 2],

@@ -126,23 +126,19 @@ class Window(Struct, frozen=True):
         return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)
 
 
-def windows(start: Bound, end: Bound, zone: tzinfo, *, within_months: bool = False) -> list[Window]:
+def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     """Split the range from `start` to `end` (both included) into windows the service can answer.
 
     A window has one UTC offset and covers at most 32 calendar dates. It begins at the start of a day or one
     second after the previous window, and ends at the last second of a day or where the range or the offset
-    ends; with `within_months` also at the end of a month. See docs/service.md, Statistics for a date or date
-    range.
+    ends. See docs/service.md, Statistics for a date or date range.
     """
     found: list[Window] = []
     for whole in split_by_utc_offset(start, end, zone):
         first, fixed = whole.start, whole.start.tzinfo or UTC
         while first <= whole.end:
-            days = MAX_WINDOW_DAYS
-            if within_months:
-                days = last_day(first).day - first.day + 1
             # To the last second of the last day; the first day may have begun before.
-            longest = days * DAY - (first - midnight(first.date(), fixed)) - SECOND
+            longest = MAX_WINDOW_DAYS * DAY - (first - midnight(first.date(), fixed)) - SECOND
             # A timedelta, because the end may be outside the calendar.
             found.append(Window(first, first + min(whole.end - first, longest)))
             first = found[-1].end + SECOND
