@@ -9,7 +9,7 @@ from unittest.mock import Mock
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
@@ -221,8 +221,6 @@ def test_a_zone_whose_offset_changes_is_split_anew() -> None:
     assert range_slices(*days, zone, "inclusive") == range_slices(*days, fixed, "inclusive") != before
 
 
-@example((date(2024, 10, 31), date(2024, 12, 1)), UTC)
-@example((date(2004, 10, 1), date(2004, 12, 1)), ZoneInfo("America/New_York"))
 @pytest.mark.parametrize(
     ("start", "end"),
     [(date(2024, 1, 1), date.max), (date.min, date(1, 2, 1)), (datetime.max.replace(tzinfo=UTC),) * 2],
