@@ -182,9 +182,8 @@ def one_more_link(box: Sandbox, slashtag: str, **members: Any) -> Iterator[int]:
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry without backoff, and wait for no outage, so that a service that is down is noticed sooner."""
+    """Retry without backoff, so that a service that is down is noticed sooner."""
     monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_, **__: 0.001)
-    monkeypatch.setattr("slashtag._core.throttle.outage.FAILURES", 10_000)
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ from .._errors import (
     RequestFailedError,
     SlashtagError,
     TransportError,
+    UnexpectedResponseError,
 )
 from .admission import Admission, NotAdmittedError
 from .metrics import Metrics
@@ -278,13 +279,13 @@ class Sender:
         self.metrics._note_failure(error)
         state.spent += now - began
         state.answer_lost |= call.method != "GET" and answer_lost(error)
-        if shows_ill_health(error):
+        if shows_ill_health(error) and getattr(error, "repeatable", True):
             outage = self.admission.throttle.outage
             self.admission.failed(ticket, now, pause_of_503(error))
             if outage.is_on and self.admission.is_due(now - outage.began, now):
                 text = "nothing was answered for %.0f s, one request at a time is sent until something is: %s"
                 log.warning(text, now - outage.began, error)
-        elif isinstance(error, APIError):
+        elif isinstance(error, APIError | UnexpectedResponseError):
             self.admission.accepted(ticket, now)
         else:  # nothing was learnt: the session was closed, say
             self.admission.cancelled(ticket)
