@@ -19,14 +19,14 @@ from slashtag import (
     Year,
 )
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import serving, slowly
+from tests.resources.accounts import client, serving, slowly
 from tests.support.sandboxes import refused_links
 
 DAYS = DateRange("2024-01-01", "2024-03-31")
 HALF_YEAR = DateRange("2024-01-01", "2024-06-30")
 ONCE = RetryPolicy(max_attempts=1)
 #: Statuses of a refusal, and of other failures.
-STATUSES = [400, 403, 404, 413, 414, 500, 302]
+STATUSES = [404, 413, 500, 302]
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -35,7 +35,7 @@ STATUSES = [400, 403, 404, 413, 414, 500, 302]
 async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
     status: int, concurrency: int, query: DateRange | Year
 ) -> None:
-    keys = [f"k{n}" for n in range(5_000)]
+    keys = [f"k{n}" for n in range(2_000)]
     options = {"concurrency": concurrency, "retry": RetryPolicy(max_attempts=1, max_elapsed=0.5)}
     async with serving(faults=[Fault(kind=str(status))], session=options) as (box, api):
         with pytest.raises(SlashtagError) as told:
@@ -58,7 +58,9 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
         assert stats.missing == sum(len(failure.plan or ()) for failure in failures)
         assert progress[-1][0] == progress[-1][1]
         box.faults = []
-        assert (await api.stats.retry(stats, failures)).complete
+        # Another session: this one may wait for the end of an outage.
+        async with client(box) as other:
+            assert (await other.stats.retry(stats, failures)).complete
 
 
 @pytest.mark.parametrize("concurrency", [1, 32])

@@ -98,12 +98,12 @@ class RunState:
     async def ask(self, fetcher: StatsFetcher, request: StatsRequest, *, is_result: bool = True) -> Any:
         """Return the statistics of a request; raises its error, at once if nothing more is sent."""
         if self.end is not None:
-            raise self.end
+            raise self.end.with_traceback(None)  # which would grow each time
         selector, call = request.selector, request.call
         if self._suspects and not self._suspects.isdisjoint(selector.keys):
             if self._in_row >= MOST_OF_PARTS and self._suspects.issuperset(selector.keys):
                 assert self._last is not None
-                raise self._last
+                raise self._last.with_traceback(None)
             if len(selector.keys) > 1 or not self.alone.isdisjoint(selector.keys):
                 # It has failed after all attempts: one shows whether it fails again.
                 call = replace(call, repeat="never")
