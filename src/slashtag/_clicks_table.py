@@ -48,9 +48,6 @@ class ClicksTable:
         if not is_whole:
             self.incomplete.append(key)
 
-    def _begin_with(self, partial: ClicksTable) -> None:
-        self._parts, self.incomplete = [*partial._parts], [*partial.incomplete]
-
     def _finish(self, missing: int) -> None:
         self.missing = missing
         self.incomplete.sort()
