@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import date, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag import PeriodStats, RangeStats
@@ -112,6 +112,7 @@ def test_each_label_is_compared_with_the_days_that_its_row_names(
 
 
 @given(spans_of())
+@example(Spans(date(2024, 6, 1), date(2024, 6, 28), date(2024, 5, 2), date(2024, 5, 29)))
 def test_days_are_compared_at_the_same_place_or_from_four_weeks_on_with_the_same_weekday(
     spans: Spans,
 ) -> None:

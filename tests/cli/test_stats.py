@@ -162,6 +162,14 @@ def test_other_rows_name_the_span_that_they_are_compared_with(cli: Cli) -> None:
         assert {row["compared_with"] for row in rows} == {span}
 
 
+def test_shares_of_two_dimensions_are_of_the_group(cli: Cli) -> None:
+    shares = Counter[str]()
+    for row in objects(cli("stats", "2024-06-03..2024-06-16", "--by", "tag,week").out):
+        shares[row["tag"]] += row["percent"]
+    assert {round(share) for share in shares.values()} <= {0, 100}
+    assert len(shares) > 5
+
+
 def test_all_tags_are_rows_and_add_up_to_the_account(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "tags.xlsx"
     assert cli("stats", "2024", "--by", "tag", "-o", str(path)).code == 0
