@@ -36,7 +36,7 @@ R = TypeVar("R", bound=Statistics)
 #: Batches of the first group, at most, as a share of all and in number; each group is GROWTH times larger
 #: than the one before, up to MOST batches. Twice as many at once save 4 % of the requests, and take twice the
 #: time to be packed.
-FIRST_SHARE, MOST_FIRST, GROWTH, MOST = 1 / 5, 10, 4, 50
+FIRST_SHARE, MOST_FIRST, GROWTH, MOST = 1 / 5, 20, 4, 50
 #: Batches times windows of a group, at most, which bounds the memory.
 MOST_WINDOWS = 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
