@@ -69,3 +69,10 @@ def test_the_order_of_equations_does_not_matter(
         return bounds.low, bounds.high
 
     assert tightened(true) == tightened(list(reversed(true)))
+
+
+def test_known_numbers_that_do_not_add_up_are_a_contradiction() -> None:
+    for rest, fits in ((0, False), (1, True), (2, False)):
+        bounds = Bounds()
+        known = bounds.number(1, 1)
+        assert bounds.accepts(lambda each, rest=rest, known=known: each.equate((known,), (), rest)) is fits
