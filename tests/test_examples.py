@@ -18,8 +18,6 @@ import pytest
 from slashtag.sandbox import Sandbox
 from tests.asgi import get
 
-pytestmark = pytest.mark.unmeasured
-
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTS = {
     "list_links": r"300 links\nmost clicked: https://\S+ with \d+ clicks\n",

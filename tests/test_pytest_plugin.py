@@ -162,7 +162,6 @@ def test_the_session_works_under_either_plugin(
     pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=1)
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("scope", ["function", "class", "module", "session"])
 def test_the_session_is_in_the_loop_of_the_test(pytester: pytest.Pytester, scope: str) -> None:
     number = 2 if scope == "function" else 1

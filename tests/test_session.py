@@ -290,7 +290,6 @@ async def closed(session: AsyncSession) -> Any:
     await session.aclose()
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
 @pytest.mark.parametrize("name", [*OPERATIONS, "listing", "journal", "enter", "close"])
 async def test_another_loop_or_thread_is_refused_before_anything_is_sent(

@@ -75,7 +75,9 @@ def _buckets() -> Iterator[Case]:
     ):
         for rate, burst in sizes:
             make = partial(TokenBucket, rate=rate, burst=burst, retry_after=retry_after)
-            yield Case(row, f"{rate}/s, burst {burst}", make, _job(rate * SECONDS + burst), goal)
+            # A call back after a 429 is the next of its operation: at a low rate some meet the limit twice.
+            share = 0.09 if rate < 10 else 0.05
+            yield Case(row, f"{rate}/s, burst {burst}", make, _job(rate * SECONDS + burst), goal, share)
     # Many requests are sent in the time that the limit takes to let the next one pass.
     for rate, burst in ((20, 5), (60, 5), (60, 30), (200, 10), (200, 100)):
         make = partial(TokenBucket, rate=rate, burst=burst)

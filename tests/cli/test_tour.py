@@ -53,7 +53,6 @@ def clicks_of_rows(file: Path) -> int:
     return sum(row[header.index("clicks")] for row in rows)
 
 
-@pytest.mark.unmeasured
 def test_a_morning_goes_as_the_tour_shows(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (serve, told), *commands = SHOWN
     arguments = [SCRIPT, *serve.replace("--port 8080", "--port 0").split()]

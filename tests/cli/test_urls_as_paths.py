@@ -23,7 +23,6 @@ URL = "s3://user:pass-word@bucket/x"
 SINCE = ("--since", "2025-09-01")
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "arguments",
     [

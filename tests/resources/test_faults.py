@@ -12,8 +12,6 @@ from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import END, QUICK, START, Account, client, counts, page_of, period
 from tests.support import wire
 
-pytestmark = pytest.mark.unmeasured
-
 KINDS = [
     "500",
     "503",

@@ -106,7 +106,6 @@ STAGES = ["place", "pause", "connect", "headers", "body", "drip", "backoff"]
 WRITES = ["PUT", "rename", "POST"]
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_call_cancelled_at_any_stage_leaves_nothing(

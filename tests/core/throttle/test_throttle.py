@@ -430,7 +430,6 @@ def test_a_curve_stands_still_while_nothing_waits() -> None:
 # -- a known rate
 
 
-@pytest.mark.unmeasured
 @given(rate=st.floats(0.5, 500), width=st.floats(0.5, 5))
 def test_a_known_rate_is_not_exceeded_in_any_window(rate: float, width: float) -> None:
     throttle, now, departures = Throttle(64, rate=rate), 10.0, []
