@@ -16,22 +16,23 @@ Steps = Callable[[int, int], object]
 
 
 async def _run(name: str, options: Mapping[str, Any], part: Plan[Any]) -> Any:
-    sessions = vars(distributed.get_worker())
+    worker: Any = distributed.get_worker()
     try:
-        session = sessions[name] = sessions.get(name) or AsyncSession(**options)
-        return await session.stats.run(part)
+        if not hasattr(worker, name):
+            setattr(worker, name, AsyncSession(**options))
+        return await getattr(worker, name).stats.run(part)
     except SlashtagError as error:
         return error  # a value: a worker would log the requests that it names
 
 
 async def _close(name: str, dask_worker: Any) -> None:
     # It stays, closed: a part that begins late must not open another.
-    if session := vars(dask_worker).get(name):
+    if session := getattr(dask_worker, name, None):
         await session.aclose()
 
 
-def collect(client: Any, plan: Plan[Any], *, progress: Steps = lambda *_: None, **options: Any) -> Any:
-    """Run a plan on the workers of a `distributed.Client`; return the sum, or an awaitable if that is async.
+def collect(client: Any, plan: Plan[Any], *, progress: Steps | None = None, **options: Any) -> Any:
+    """Run a plan on the workers of a `distributed.Client`; return the sum, or an awaitable of it.
 
     A worker has a session with these `options` and its credentials. Raises what `Stats.run` raises.
     """
@@ -51,7 +52,8 @@ def collect(client: Any, plan: Plan[Any], *, progress: Steps = lambda *_: None, 
                 if not isinstance(result, Statistics):
                     raise TransportError(f"a part was lost with its workers: {result!r:.99}")
                 found, done = [*found, result], done + futures[future]
-                progress(done, len(plan))
+                if progress is not None:
+                    progress(done, len(plan))
             return sum(found[1:], found[0])
         finally:
             await client.cancel(list(futures), force=True)

@@ -5,7 +5,6 @@ which take requests of their own.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -165,16 +164,17 @@ class Question(NamedTuple):
     async def _each_tag(self, query: Query[Any]) -> tuple[Statistics, dict[str, Statistics]]:
         """Return the statistics of all, and of each tag, the most first, then of the links without one."""
         stats, (keys, tags, _) = self.session.stats, self.selected
-        found: Mapping[Any, Statistics]
+        found: dict[Any, Statistics] = {}
         if tags is not None:
-            found = await stats.collect_each(query, tags=tags, **self._options).to_dict()
+            found |= await stats.collect_each(query, tags=tags, **self._options).to_dict()
         elif keys is None or self.selection.untagged:
-            found = await stats.by_tag(query, **self._options)
+            found |= await stats.by_tag(query, **self._options)
             found = {None: found[None]} if self.selection.untagged else found
         else:
             groups = await self._groups(keys)
             zone = self.selection.timezone
-            found = {name: await stats.collect(query, keys=of, timezone=zone) for name, of in groups.items()}
+            for name, of in groups.items():
+                found[name] = await stats.collect(query, keys=of, timezone=zone)
         label = NO_TAG
         while label in found:
             label = f"({label})"
@@ -206,7 +206,8 @@ class Question(NamedTuple):
             self.progress(n, len(spans))
             is_country = isinstance(query, CountryGeo)
             each[name] = await self._collect(CountryGeo(query.iso_code, *dates_of(of)) if is_country else of)
-        total = each[name].merge(each.values())
+        first = next(iter(each.values()))
+        total = first.merge(each.values())
         return Counted(total, count(each, label))
 
 

@@ -74,8 +74,8 @@ def describe(error: Exception) -> tuple[str, int]:
         return "", 1
     if isinstance(error, typer.Abort):
         return "aborted", 1
-    if hasattr(error, "format_message"):
-        return _of_usage(error, error.format_message()), 2
+    if (format_message := getattr(error, "format_message", None)) is not None:
+        return _of_usage(error, format_message()), 2
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
         if isinstance(error, NotFoundError) and error.method == "PUT" and error.path.startswith("urls/"):

@@ -94,7 +94,11 @@ class OutputOptions:
         if self.form != "table":
             # Opened with the first rows: a header too is written only then.
             opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table))
-            writer = SimpleNamespace(write=lambda rows: opened().write(rows), close=lambda: opened().close())
+
+            def write(rows: Sequence[Row]) -> None:
+                opened().write(rows)
+
+            writer = SimpleNamespace(write=write, close=lambda: opened().close())
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.
@@ -139,10 +143,6 @@ def stdout(before: Callable[[], object] | None = None) -> Any:
         file.write(data)
 
     return SimpleNamespace(write=write)
-
-
-def _new_drawing() -> RichTable:
-    return RichTable(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
 
 
 def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | None) -> None:

@@ -104,7 +104,7 @@ def _queries(
     if resolved is None:
         return [AllTime()]
     spans = [resolved.so_far, resolved.before][: 1 + is_compared]
-    found = [query_of(session, span, zone, by, country) for span in spans]
+    found: list[Query[Any]] = [query_of(session, span, zone, by, country) for span in spans]
     if any(isinstance(each, DateRange) for each in found):
         found = [*spans]
     if by.label in OF_YEARS and not all(isinstance(each, Year) for each in found):
