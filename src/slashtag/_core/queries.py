@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from math import inf
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, get_args, overload
 
@@ -284,9 +283,9 @@ class AllTime(Query[PeriodStats], frozen=True):
         offsets = (offset for *_, offset in segments(zone, OLDEST_CLICK, now))
         return [self._time_slice(only_offset(zone, offsets, "all time"))]
 
-    def _time_slice(self, offset: timedelta, period_end: float = inf) -> TimeSlice:
-        """Return the time slice for one offset; pass `period_end` if only months that have ended matter."""
-        return TimeSlice(timezone_param(offset), "all time", period_end=period_end)
+    def _time_slice(self, offset: timedelta) -> TimeSlice:
+        """Return the time slice for one offset."""
+        return TimeSlice(timezone_param(offset), "all time")
 
 
 class CountryGeo(Query[GeoStats], frozen=True):

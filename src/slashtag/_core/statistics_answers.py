@@ -2,9 +2,9 @@
 
 An empty map may be `[]` or null; counts are numbers or strings of digits, and lax decoding accepts both, but
 no negative ones. See docs/service.md, Statistics records. `to_statistics` converts an answer to a public
-model, and says what is wrong with it, so that it is requested once more:
+model, and says what is wrong with it, which is told, and not asked again:
 
-    what is wrong                                          the result, if it stays so
+    what is wrong                                          the result
     -----------------------------------------------------  --------------------------------------------
     days or months that do not add up to the total         `reconciles` is False
     days outside the window, months of another year        the same, and these are left out
@@ -16,7 +16,7 @@ model, and says what is wrong with it, so that it is requested once more:
     a dimension with fewer clicks than the total, null or  `incomplete_dimensions` names it
     left out
 
-If all dimensions are left out, the answer is not requested again. A JSON member that occurs twice has its
+A JSON member that occurs twice has its
 last value, so that the counts do not add up.
 """
 

@@ -67,6 +67,11 @@ class Failure(Struct, Generic[Of_co], frozen=True):
 OnError = Callable[[Failure[Of_co]], object]
 
 
+def is_refusal(error: SlashtagError) -> bool:
+    """Return whether a batch was refused: a slashtag of it may be at fault."""
+    return isinstance(error, APIError) and error.status in REFUSED
+
+
 class RunState:
     """Progress and failures of one run; calls `progress` after each step, and `on_error`, if given."""
 
@@ -82,6 +87,8 @@ class RunState:
         #: Slashtags that failed alone, and with these all of batches that failed, one of which is at fault.
         self.alone: set[str] = set()
         self._suspects: set[str] = set()
+        #: Of these, all of batches that were not refused, and so failed after all attempts.
+        self._tried: set[str] = set()
         self._in_row = 0
         self._last: SlashtagError | None = None
         #: The error of all requests, once nothing more is sent.
@@ -104,8 +111,9 @@ class RunState:
             if self._in_row >= MOST_OF_PARTS and self._suspects.issuperset(selector.keys):
                 assert self._last is not None
                 raise self._last.with_traceback(None)
-            if len(selector.keys) > 1 or not self.alone.isdisjoint(selector.keys):
-                # It has failed after all attempts: one shows whether it fails again.
+            is_known = len(selector.keys) > 1 or not self.alone.isdisjoint(selector.keys)
+            if is_known and not self._tried.isdisjoint(selector.keys):
+                # One attempt shows whether it fails again.
                 call = replace(call, repeat="never")
         try:
             stats = await fetcher.fetch(call, request.time_slice.window, is_result=is_result)
@@ -115,12 +123,15 @@ class RunState:
                 if self._in_row >= MOST_IN_ROW:
                     self.end = error
             self._suspects.update(selector.keys)
+            if not is_refusal(error):
+                self._tried.update(selector.keys)
             if len(selector.keys) == 1:
                 self.alone.update(selector.keys)
             raise
         self._in_row = 0
         if self._suspects:
             self._suspects.difference_update(selector.keys)
+            self._tried.difference_update(selector.keys)
         return stats
 
     def may_go_on(self, error: SlashtagError) -> bool:
@@ -128,7 +139,7 @@ class RunState:
         if self.end is not None or error.is_fatal:
             return False
         # Of a refused batch that slashtag is found also where failures are not told.
-        return self._on_error is not None or (isinstance(error, APIError) and error.status in REFUSED)
+        return self._on_error is not None or is_refusal(error)
 
     def fail(self, selector: Selector, time_slices: Iterable[TimeSlice], error: SlashtagError) -> None:
         """Note that a batch, a slashtag or a tag failed.

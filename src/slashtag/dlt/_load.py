@@ -220,7 +220,8 @@ async def load(
         links = Series("clicks_daily", account.names, unknown, account.clicked, gone=account.of_gone)
         rows, mended, kept = Counter[str](), 0, list[Found]()
         async for found in run.compare(this, links, (this["since"], later), later):
-            if kept and (kept[0][::2] != found[::2] or len(kept) >= MOST_WRITTEN):
+            is_full = len(kept) >= MOST_WRITTEN
+            if kept and (is_full or (kept[0].table, kept[0].span) != (found.table, found.span)):
                 await _write(warehouse, kept)
                 kept = []
             kept.append(found)
