@@ -6,7 +6,7 @@ from itertools import chain
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag import BadRequestError, NotFoundError, Page, PaginationError, SlashtagError, Tag
@@ -178,6 +178,10 @@ def test_a_listing_whose_page_size_changes_is_read_again(
     st.booleans(),
     st.integers(0, 2**32),
 )
+# A page of one record repeats the one before it, which is not the end.
+@example(n=84, size=6, ties=50, prefetch=1, arrives=True, seed=348963)
+# The last page is answered before one that holds a new record.
+@example(n=17, size=8, ties=74, prefetch=7, arrives=True, seed=380)
 def test_ties_in_any_order_make_no_listing_short_or_give_an_item_twice(
     n: int, size: int, ties: int, prefetch: int, arrives: bool, seed: int
 ) -> None:

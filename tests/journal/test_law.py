@@ -111,6 +111,8 @@ class Job:
             self.removed += 1
         elif kind == "rename":
             self.rename(one.id, f"renamed{one.id}-{self.changes}")
+            # A slashtag alone does not say which link it belongs to: the old one is gone.
+            self.removed += self.kind == "keys"
         elif self.kind == "keys" and kind in ("swap", "share"):
             pass  # slashtags alone do not say which links they belong to
         elif kind == "share" and (free := self.free_domains(one.slashtag)):
