@@ -105,6 +105,18 @@ async def test_links_are_not_counted_one_by_one_where_none_is_listed(serve: Call
         assert found.requests == len(box.requests) <= 6
 
 
+async def test_links_without_a_tag_have_what_all_tags_leave(serve: Callable[..., Sandbox]) -> None:
+    async with Sandbox(urls=0, clicks=0, tags=0) as box, connect(box) as session:
+        box.add_tag("autumn")
+        of = [box.add_url("a", tag="autumn"), box.add_url("a", domain_id=1), box.add_url("b")]
+        for times, link in enumerate(of, 1):
+            box.add_click(link, "2024-05-05", times=times)
+        found = await build(session, DateRange("2024-05-01", "2024-05-31"), untagged=True)
+        assert (found.stats.total, found.shared, found.links) == (5, ("a",), 2)
+        found = await build(session, DateRange("2024-05-01", "2024-05-31"), tags=["autumn"])
+        assert (found.stats.total, found.shared) == (1, ("a",))
+
+
 @pytest.mark.parametrize(
     ("query", "options"),
     [

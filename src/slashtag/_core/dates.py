@@ -24,7 +24,7 @@ _NAMES = (
 )
 FORMS = (
     "today, yesterday, this- or last-week, -month, -quarter, -year, 30d, 4w, 6m, 1y, 2024, 2024-q3, 2024-06, "
-    "2024-06-01, or two joined by .."
+    "2024-06-01, or two joined by two dots, as 2024-06-01..2024-06-30"
 )
 #: What a span is compared with, unless with a span that is given.
 PREVIOUS, YEAR_BEFORE = "previous", "last-year"

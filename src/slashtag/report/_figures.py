@@ -43,7 +43,8 @@ class Report(Struct, frozen=True, kw_only=True):
     `spans` has the days of both, in `zone`. `steps` are the clicks of each of its days, weeks or months (as
     `unit` says) and `tables` those of each label of DIMENSIONS, the most first. `top` are the links with most
     clicks. Of a span that is not over the clicks until `asked_at` are counted, and those of the other span
-    until the same day and time. `shared` names the slashtags that several links of the account have.
+    until the same day and time. `shared` names the slashtags of its links that several links of the account
+    have: rows of links and destinations have the clicks of all these.
     """
 
     title: str
@@ -76,6 +77,7 @@ async def build(
     *,
     keys: Keys | None = None,
     tags: Iterable[str] | None = None,
+    untagged: bool = False,
     timezone: str | tzinfo | None = None,
     compare: str = "previous",
     top: int = 10,
@@ -84,10 +86,10 @@ async def build(
 ) -> Report:
     """Collect the figures of a report on the clicks of whole days, and of what they are compared with.
 
-    It is about `keys` (slashtags or ShortUrls), the links with one of `tags`, or all links of the account; of
-    these it has a table of tags too. `compare` is "previous", "last-year" or a span (see
-    `DateRange.with_previous`). Each link is counted alone, for the `top` links with most clicks and the
-    destinations; not with `top=0`, which takes far fewer requests.
+    It is about `keys` (slashtags or ShortUrls), the links with one of `tags`, those without a tag
+    (`untagged`), or all links of the account; of these it has a table of tags too. `compare` is "previous",
+    "last-year" or a span (see `DateRange.with_previous`). Each link is counted alone, for the `top` links
+    with most clicks and the destinations; not with `top=0`, which takes far fewer requests.
     `progress` is called with (steps done, steps known so far). Raises InvalidRequestError before anything is
     sent, TypeError for a wrong selector, and what requests raise (Statistics for a date or date range).
     """
@@ -101,10 +103,15 @@ async def build(
     listed = await session.urls.list(progress=counter.step()).to_list()
     names = None if tags is None else [*dict.fromkeys(tags)]
     chosen = await _chosen(session, listed, keys, names)
+    if untagged:
+        chosen = [link for link in listed if link.tag_id is None]
     of_tags: tuple[Mapping[Any, RangeStats], ...] = ({}, {})
     if keys is None and names is None:
         both = [await counter.by_tag(each) for each in (span, previous)]
-        (stats, before), of_tags = [each.total for each in both], (both[0], both[1])
+        if untagged:
+            stats, before = [each[None] for each in both]
+        else:
+            (stats, before), of_tags = [each.total for each in both], (both[0], both[1])
     else:
         selected: dict[str, Any] = {"keys": chosen} if names is None else {"tags": names}
         stats, before = [await counter.together(each, selected) for each in (span, previous)]
@@ -118,7 +125,9 @@ async def build(
     return Report(
         title=title,
         account=session.base_url,
-        selection=_in_words(keys, names, len(chosen)),
+        selection=f"{many(len(chosen), 'link')} without a tag"
+        if untagged
+        else _in_words(keys, names, len(chosen)),
         zone=str(zone),
         asked_at=now,
         spans=spans,
@@ -138,7 +147,7 @@ async def build(
             for slashtag in best
             if now_each[slashtag]
         ),
-        shared=stats.shared,
+        shared=_shared(chosen, listed),
         requests=session.metrics.requests - sent,
     )
 
@@ -201,6 +210,12 @@ async def _chosen(
     given = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
     wanted = {key if isinstance(key, str) else key.slashtag for key in given}
     return [link for link in listed if link.slashtag in wanted]
+
+
+def _shared(chosen: Iterable[ShortUrl], listed: Iterable[ShortUrl]) -> tuple[str, ...]:
+    """Return the slashtags of links that several links of the account have."""
+    number = Counter(link.slashtag for link in listed)
+    return tuple(sorted({link.slashtag for link in chosen if link.slashtag and number[link.slashtag] > 1}))
 
 
 def _by_destination(clicks: Mapping[str, int], links: Iterable[ShortUrl]) -> Rows:

@@ -11,6 +11,8 @@ from tempfile import mkdtemp
 from .. import ExportError
 from .._internal import AtomicFile, object_url
 
+_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}
+
 
 @contextmanager
 def open_file(path: str | os.PathLike[str]) -> Generator[AtomicFile, None, None]:
@@ -26,6 +28,7 @@ def open_file(path: str | os.PathLike[str]) -> Generator[AtomicFile, None, None]
             yield file
         return
     with _reaching(url):
+        import_module(_PACKAGES[url.partition(":")[0]])
         system, target = import_module("fsspec").core.url_to_fs(url)
         bucket = target.partition("/")[0]
         if not system.exists(bucket):

@@ -111,7 +111,8 @@ async def clicks(
         )
 
     zone = selection.timezone or "+00:00"
-    await _export(output, run, table, f"{of}s", work, resolved.days, zone)
+    is_of_some = of == "slashtag" and not selection.all_links
+    await _export(output, run, table, f"{of}s", work, resolved.days, zone, is_of_some=is_of_some)
     if not is_relative:
         run.say(f"days are those of {resolved.zone}")
 
@@ -124,6 +125,8 @@ async def _export(
     work: Callable[..., Awaitable[Summary]],
     span: str = "",
     zone: str = "",
+    *,
+    is_of_some: bool = False,
 ) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units.
 
@@ -159,7 +162,11 @@ async def _export(
         run.mark_incomplete()
         run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
     if note := note_of_shared(summary.shared):
-        run.say(note)
+        if is_of_some:
+            # Rows have clicks of links that are not selected too.
+            run.warn(note, "shared: ")
+        else:
+            run.say(note)
 
 
 @command

@@ -7,7 +7,7 @@ from typer import Option
 from ..._internal import many
 from ...report import build, check_path, write
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, SelectionOptions
+from ..selection import COMPARE, PeriodArguments, SelectionOptions, note_of_shared
 
 
 @command
@@ -35,7 +35,8 @@ async def report(
             found = await build(
                 session,
                 span,
-                keys=selected.keys,
+                keys=None if selection.untagged else selected.keys,
+                untagged=selection.untagged,
                 tags=selected.tags,
                 timezone=selection.timezone,
                 compare=compare or "previous",
@@ -45,6 +46,8 @@ async def report(
             )
     write(found, output)
     run.note_statistics(found.stats)
+    if selected.shared and not selection.untagged:
+        run.warn(note_of_shared(selected.shared), "shared: ")
     first, last = found.spans.first, found.spans.last
     run.say(f"{first} to {last} ({found.zone}): {many(found.stats.total, 'click')}; {run.cost()}")
     if found.spans.is_cut:

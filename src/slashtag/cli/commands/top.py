@@ -70,9 +70,9 @@ async def top(
         links.setdefault(link.slashtag or "", []).append(link)
     title = f"top {resolved.days}, compared with {resolved.spans.before}"
     output.print(table_of(TOP, title), [_row(row, links, names, total) for row in ranked], WIDTHS, about)
-    shared = Selected([*chosen], listed=listed).shared.intersection(row.labels[0] or "" for row in ranked)
-    if note := note_of_shared(shared):
-        run.say(note)
+    if note := note_of_shared(Selected([*chosen], listed=listed).shared):
+        # The total and the shares have clicks of links that are not selected too.
+        run.warn(note, "shared: ")
     run.say(
         f"{resolved.text}, compared with {resolved.text_before} ({resolved.zone}): {many(total, 'click')} "
         f"of {many(len(links), 'link')}; {output.written}{run.cost()}"
