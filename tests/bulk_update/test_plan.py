@@ -190,3 +190,13 @@ async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updat
     preview = await BulkUpdate(session, tmp_path / "links.csv").preview()
     assert (preview.unchanged, [each.status for each in preview.left]) == (3, ["changed"] * 2)
     assert sorted(id - FIRST for id, _ in puts(box)) == [1, 2]
+
+
+async def test_a_link_that_was_as_wanted_is_not_sent_once_somebody_has_changed_it(
+    box: Sandbox, session: AsyncSession, tmp_path: Path
+) -> None:
+    text = "slashtag,destination\na1,https://www.example/1\na2,https://other.example/\n"
+    assert [each.status for each in await run(session, tmp_path / "changes.csv", text)] == ["done"]
+    box.store.write("UPDATE link SET destination = ? WHERE slashtag = ?", ("https://theirs.example/", "a1"))
+    assert [each.status for each in await run(session, tmp_path / "changes.csv", text)] == ["changed"]
+    assert len(puts(box)) == 1

@@ -173,3 +173,15 @@ def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
             [SCRIPT, "urls", "list", "-vv"], stdout=subprocess.PIPE, stderr=broken, check=False
         )
     assert (ran.returncode, len([json.loads(line) for line in ran.stdout.splitlines()])) == (0, 130)
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_stdout_is_known_to_the_summary() -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "", "SLASHTAG_LOG_FORMAT": "json"}
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [SCRIPT, "tags", "list"], stdout=full, stderr=subprocess.PIPE, env=environment, check=False
+        )
+    (summary,) = [line for line in objects(ran.stderr.decode()) if line["message"] == "summary"]
+    assert (ran.returncode, summary["exit_code"], summary["complete"]) == (1, 1, False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -258,3 +258,29 @@ def test_what_cannot_be_counted_is_refused_before_clicks_are_asked_for(
     ran = cli("stats", *arguments.split())
     assert (ran.code, says in ran.error) == (2, True), ran.err
     assert not [arrival for arrival in box.requests if "stats" in arrival.path]
+
+
+def test_a_span_before_that_ends_with_its_day_is_not_cut(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at(monkeypatch, 2024, 3, 31, 12)
+    rows = objects(cli("stats", "this-month", "--by", "day", "--compare", "previous").out)
+    compared = {row["day"]: row["compared_with"] for row in rows}
+    assert compared["2024-03-28"] == "2024-02-29"
+
+
+def test_the_last_unit_of_a_span_ends_at_the_present(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clicks = sorted(click.at for click in read_log(box) if f"{click.at:%Y-%m}" == "2024-06")
+    present = clicks[len(clicks) // 2] - timedelta(seconds=1)
+    at(monkeypatch, *present.timetuple()[:6])
+    rows = objects(cli("stats", "this-month", "--by", "day,device").out)
+    assert sum(row["clicks"] for row in rows) == sum(each <= present for each in clicks)
+
+
+@pytest.mark.parametrize(("span", "unit"), [("2024-05", "day"), ("2024-05-01..2024-06-01", "month")])
+def test_31_days_are_drawn_by_day_and_more_by_month(cli: Cli, box: Sandbox, span: str, unit: str) -> None:
+    drawn = [line.split() for line in cli("stats", span, "--format", "table").out.splitlines()]
+    rows = [words[1] for words in drawn if words and words[0] in ("day", "month")]
+    assert rows == ([f"2024-05-{n:02d}" for n in range(1, 32)] if unit == "day" else ["2024-05", "2024-06"])

@@ -510,3 +510,8 @@ def test_an_answer_is_refused_if_it_was_made_before_the_time_that_its_call_names
     is_too_old = after is not None and -age < after
     with pytest.raises(UnexpectedResponseError) if is_too_old else nullcontext():
         check_age(call, CIMultiDict({"Age": str(age)}), NOON)
+
+
+@pytest.mark.parametrize(("told", "status"), [(204, 200), (302, 302)])
+def test_a_2xx_in_an_envelope_is_no_status_of_the_error(told: int, status: int) -> None:
+    assert error_of(URLS, 200, envelope(told)).status == status

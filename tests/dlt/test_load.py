@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
+from email.utils import format_datetime
 from typing import Any
 
 import msgspec
@@ -335,3 +336,26 @@ async def test_wrong_arguments_are_refused_before_anything_is_opened(box: Sandbo
     with pytest.raises(ExportError, match="holds no load"):
         await audit_of(MemoryWarehouse(), box)
     assert not box.requests
+
+
+async def test_a_clock_that_was_set_back_loses_no_day(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    click(box, some_links(box, 1)[0].id, clock.today)
+    for back in (0, 5):
+        clock.ahead = timedelta(days=-back)
+        box.headers["Date"] = format_datetime(clock.now(UTC), usegmt=True)
+        await load_into(memory, box, **ALL)
+        assert not await wrong(memory, box, clock)
+
+
+async def test_an_offset_that_changes_on_the_last_day_of_a_month_has_it_compared_by_days(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.today = date(2024, 5, 2)
+    # In Berlin on 1 April, but on 31 March by the offset that March began with.
+    box.add_click(box.truth.urls()[0].id, "2024-03-31T22:30:00+00:00")
+    await load_into(memory, box, timezone="Europe/Berlin")
+    with caplog.at_level("INFO", "slashtag"):
+        await load_into(memory, box, timezone="Europe/Berlin")
+    assert "sums of months" not in caplog.text
