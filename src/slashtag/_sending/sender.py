@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -69,7 +69,6 @@ class CallState(Used):
     """Progress of one call through its attempts."""
 
     operation: Hashable = None
-    on_send: Callable[[], object] | None = None  # is called before the first attempt is sent
     last: SlashtagError | None = None  # the last failure, or 429
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
     ticket: Ticket | None = None  # of the 429s that it has met
@@ -101,11 +100,9 @@ class Sender:
         """Return a sender whose calls are one operation; itself if they are already."""
         return self if self.operation is not None else replace(self, operation=object())
 
-    async def send(self, call: Call[T], on_send: Callable[[], object] | None = None) -> T:
+    async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
 
-        `on_send` is called once, after all waiting, just before the request is first handed to a connection;
-        if it raises, nothing is sent.
         Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
         ConfigurationError in an event loop other than the session's.
         """
@@ -116,7 +113,7 @@ class Sender:
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
             return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
-        state = CallState(operation=self.operation or object(), on_send=on_send)
+        state = CallState(operation=self.operation or object())
         try:
             try:
                 return await self._attempt(call, state)
@@ -221,9 +218,6 @@ class Sender:
         metrics.attempts += 1
         state.attempts += 1
         try:
-            if state.on_send is not None:
-                state.on_send()
-                state.on_send = None
             status, headers, body = await self.transport.exchange(
                 # A retry may meet another backend.
                 altered(call, again=True) if state.is_retry else call,
