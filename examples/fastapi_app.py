@@ -10,8 +10,9 @@ from math import ceil
 from typing import Annotated, Any, TypeVar
 
 from account import account
-from fastapi import Body, Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, StrictInt, StrictStr
 
 from slashtag import (
     AsyncSession,
@@ -20,10 +21,8 @@ from slashtag import (
     InvalidRequestError,
     NotFoundError,
     QueueTimeoutError,
-    RangeStats,
     RateLimitError,
     SessionClosedError,
-    ShortUrl,
     SlashtagError,
     TransportError,
     UnknownTagError,
@@ -119,31 +118,34 @@ def read_days(days: str = "30d") -> DateRange:
 
 Session = Annotated[AsyncSession, Depends(get_session)]
 Days = Annotated[DateRange, Depends(read_days)]
-Query = Annotated[DateRange, Body()]
+
+
+class ChangedLink(BaseModel, extra="forbid"):
+    """What a client may change of a link."""
+
+    key: StrictInt | StrictStr
+    destination: str | None = None
+    redirect_code: int | None = None
 
 
 @app.get("/links")
-async def links(request: Request, session: Session, limit: int = 50) -> list[ShortUrl]:
+async def links(request: Request, session: Session, limit: int = 50) -> list[dict[str, Any]]:
     """Return the latest links."""
-    return await for_client(request, session.urls.list(orderby="-date").to_list(limit))
+    found = await for_client(request, session.urls.list(orderby="-date").to_list(limit))
+    return [link.to_dict() for link in found]
 
 
 @app.get("/clicks/{slashtag}")
-async def clicks(request: Request, session: Session, slashtag: str, days: Days) -> RangeStats:
+async def clicks(request: Request, session: Session, slashtag: str, days: Days) -> dict[str, Any]:
     """Return the clicks of a link."""
-    return await for_client(request, session.stats.collect(days, keys=[slashtag]))
-
-
-@app.post("/clicks/{slashtag}")
-async def clicks_of(request: Request, session: Session, slashtag: str, query: Query) -> RangeStats:
-    """Return the clicks of a link in a range that is the body of the request."""
-    return await for_client(request, session.stats.collect(query, keys=[slashtag]))
+    stats = await for_client(request, session.stats.collect(days, keys=[slashtag]))
+    return stats.to_dict()
 
 
 @app.put("/links")
-async def change(session: Session, changes: Annotated[list[Change], Body()]) -> list[dict[str, Any]]:
+async def change(session: Session, changes: list[ChangedLink]) -> list[dict[str, Any]]:
     """Change links, and return the outcome of each; a client that disconnects does not end it."""
-    outcomes = session.urls.update_many(changes)
+    outcomes = session.urls.update_many([Change(**each.model_dump()) for each in changes])
     return [{"key": each.change.key, "status": each.status} async for each in outcomes]
 
 
@@ -168,11 +170,11 @@ async def totals(request: Request, session: Session, days: Days, seconds: float 
 
 
 @app.get("/report")
-async def report(request: Request) -> RangeStats:
+async def report(request: Request) -> dict[str, Any]:
     """Return the report that the job has made."""
-    found: RangeStats | None = request.app.state.report
-    if found is None:
+    if request.app.state.report is None:
         raise HTTPException(503, "the report is not ready", {"Retry-After": "10"})
+    found: dict[str, Any] = request.app.state.report.to_dict()
     return found
 
 

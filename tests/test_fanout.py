@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 
-from slashtag import ExportError, SessionClosedError
+from slashtag import SessionClosedError
 from slashtag._fanout import Stream, Tasks, WorkerPool, results_of
-from slashtag._files import in_thread
 
-from .support.sending import turns, until
+from .support.sending import until
 
 
 class Boom(Exception):
@@ -216,30 +215,6 @@ async def test_closing_tasks_ends_those_of_their_children_and_starts_none_any_mo
         with pytest.raises(SessionClosedError):
             tasks.spawn(asyncio.sleep(0))
     await parent.aclose()
-
-
-@pytest.mark.parametrize("ends", ["as it was", "with an error"])
-async def test_a_failure_in_a_thread_after_a_cancellation_is_logged(
-    ends: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    cancelled = threading.Event()
-
-    def work() -> None:
-        cancelled.wait(60)
-        if ends == "with an error":
-            raise ExportError("the disk is full")
-
-    task = asyncio.create_task(in_thread(work))
-    await turns()
-    task.cancel()
-    await turns()
-    assert not task.done()
-    cancelled.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    logged = [record.getMessage() for record in caplog.records if record.name == "slashtag"]
-    assert len(logged) == (ends == "with an error")
-    assert all("the disk is full" in line for line in logged)
 
 
 async def test_dropping_cancels_from_another_thread() -> None:

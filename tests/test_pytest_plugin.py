@@ -109,7 +109,7 @@ FROZEN = """
 
     @pytest.mark.asyncio
     async def test_last_days(slashtag_session, slashtag_sandbox):
-        from slashtag import DateRange, to_builtins
+        from slashtag import DateRange
 
         days = DateRange.last(30)
         stats = await slashtag_session.stats.collect(days, keys=slashtag_session.urls.list())
@@ -117,7 +117,7 @@ FROZEN = """
         assert (stats.clicks, list(stats.clicks)[-1]) == (truth.clicks, date(2024, 6, 15))
         assert list(stats.to_dict()["clicks"])[-1] == "2024-06-15"
         links = await slashtag_session.urls.list().to_list()
-        assert json.loads(json.dumps(links, default=to_builtins))[0]["created_at"]
+        assert json.loads(json.dumps(links[0].to_dict()))["created_at"]
         each = await slashtag_session.stats.collect_each(days, keys=links).to_dict()
         assert sum(stats.total for stats in each.values()) == truth.total_clicks
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
@@ -35,12 +34,11 @@ PUBLIC_MODULES = {
 #: Every public name. A name that is added, renamed or removed is a change for users: note it in CHANGELOG.md.
 PUBLIC_NAMES = """
 APIError AllTime AsyncSession AuthenticationError BadRequestError Change ClicksTable ConfigurationError
-CountryGeo DateRange Day ExportError Failure GeoStats InvalidRequestError JournalError Keys LabelStats
-Listing Metrics NotFoundError OnError OrderBy Outcome OutcomeUnknownError Page PageStream PaginationError
-PeriodStats Plan Progress Query QueueTimeoutError RangeEnd RangeStats RateLimitError RedirectCode
-RequestFailedError RequestTimeoutError Results RetryPolicy ServerError SessionClosedError ShortUrl
-SlashtagError Statistics Stats StatsByTag StatsRow Tag TagLimitError Tags TransportError
-UnexpectedResponseError UnknownTagError Urls Year Zone __version__ parse_zone to_builtins
+CountryGeo DateRange Day ExportError Failure GeoStats InvalidRequestError JournalError Keys Listing
+Metrics NotFoundError OnError Outcome OutcomeUnknownError Page PaginationError PeriodStats Plan Progress
+Query QueueTimeoutError RangeStats RateLimitError RequestFailedError RequestTimeoutError Results
+RetryPolicy ServerError SessionClosedError ShortUrl SlashtagError Statistics Tag TagLimitError
+TransportError UnexpectedResponseError UnknownTagError Year Zone __version__ parse_zone
 """
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -73,7 +71,6 @@ async def main(session: AsyncSession) -> None:
     reveal_type(await session.stats.collect(Year(2024) if days else Day("2024-01-01"), tag="spring"))
     reveal_type([Year(2024), Day("2024-01-01")])
     reveal_type(session.with_options(timeout=5))
-    reveal_type(await session.request("GET", "urls", returns=list[int]))
     reveal_type(days.start)
 """
 REVEALED = [
@@ -90,7 +87,6 @@ REVEALED = [
     "LabelStats",
     "list[Query[LabelStats]]",
     "AsyncSession",
-    "list[int]",
     "datetime.date | None",
 ]
 
@@ -102,6 +98,7 @@ def public() -> dict[str, Any]:
 def test_these_names_are_public_and_no_others() -> None:
     names = PUBLIC_NAMES.split()
     assert slashtag.__all__ == names == sorted(set(names))
+    assert len(names) <= 50
     found = {n for n, v in vars(slashtag).items() if not n.startswith("_") and not isinstance(v, ModuleType)}
     assert sorted({*found, "__version__"}) == names
 
@@ -164,8 +161,6 @@ async def main(session: AsyncSession) -> None:
     await session.urls.page(1, orderby="dates")  # wrong
     session.urls.list(orderby="created")  # wrong
     session.urls.list(orderby="-date")
-    await session.urls.update("spring", redirect_code=404)  # wrong
-    await session.urls.update("spring", redirect_code=302)
     await session.urls.update("spring", destinaton="https://www.example")  # wrong
     stats = await session.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=["spring"])
     print(stats.contry)  # wrong
@@ -203,12 +198,6 @@ def test_types_follow_from_the_question_and_misspelt_words_are_found(tmp_path: P
     wrong = {n for n, line in enumerate(MISSPELT.splitlines(), 1) if line.endswith("# wrong")}
     assert {int(n) for n in re.findall(r"misspelt\.py:(\d+): error", told)} == wrong
     assert (told.count(": error:"), complaints, status) == (len(wrong), "", 1)
-
-
-def test_the_wrapper_uses_every_public_name() -> None:
-    used = {node.id for node in ast.walk(ast.parse(WRAPPER.read_text("utf-8"))) if isinstance(node, ast.Name)}
-    used |= {"__version__"}
-    assert {*PUBLIC_NAMES.split()} - used == set()
 
 
 def test_queries_and_plans_complete_to_what_users_use() -> None:

@@ -54,8 +54,6 @@ async def test_pages_show_what_the_account_has(app: Any, box: Sandbox) -> None:
     assert (status, len(links)) == (200, 7)
     path, truth = f"/clicks/{links[0]['slashtag']}", box.truth.per_key("2024-01-01", "2024-12-31")
     _, by_url = await get(app, f"{path}?{DAYS}")
-    _, by_body = await request(app, "POST", path, {"start": "2024-01-01", "end": "2024-12-31"})
-    assert by_url == by_body
     assert by_url["total_clicks"] == truth[links[0]["slashtag"]].total_clicks
     status, found = await get(app, f"/totals?seconds=30&{DAYS}")
     assert found == {"complete": True, "clicks": {key: stats.total_clicks for key, stats in truth.items()}}
@@ -70,7 +68,7 @@ async def test_changes_are_made_and_told(app: Any, box: Sandbox) -> None:
     assert (status, states) == (200, {first.id: "done", "no such link": "failed"})
     assert box.truth.urls()[0].redirect_code == 308
     box.requests.clear()
-    for wrong in ([{"key": second.id, "redirect_code": 309}], [{"key": second.id, "password": 5}]):
+    for wrong in ([{"key": second.id, "redirect_code": 309}], [{"key": second.id, "password": "x"}]):
         assert (await request(app, "PUT", "/links", wrong))[0] == 422
     assert box.requests == []
     box.faults = [Fault(kind="reset")]
@@ -106,8 +104,6 @@ async def test_a_failure_of_the_service_is_a_status(
 async def test_wrong_values_are_told(app: Any, box: Sandbox) -> None:
     status, answer = await get(app, "/clicks/a?days=gibberish")
     assert (status, "gibberish" in answer["detail"]) == (422, True)
-    status, answer = await request(app, "POST", "/clicks/a", {"start": "2024-02-30", "end": "2024-03-01"})
-    assert (status, answer["detail"][0]["loc"]) == (422, ["body", "start"])
     assert (await get(app, "/clicks/a,b"))[0] == 422
     assert box.requests == []
 

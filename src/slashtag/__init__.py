@@ -19,9 +19,7 @@ else:
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         public = _import_module("._public", __name__)
-        names = [each for each in vars(public) if each[0].isalpha()]
-        globals().update({each: getattr(public, each) for each in names})
-        globals()["__all__"] = sorted([*names, "__version__"])
+        globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
         try:
             return globals()[name]
         except KeyError:

@@ -1,62 +1,94 @@
 """All public names; `slashtag` imports them on first use."""
 
-from ._clicks_table import ClicksTable as ClicksTable
-from ._core.batches import Keys as Keys
-from ._core.checks import Progress as Progress
-from ._core.paging import OrderBy as OrderBy
-from ._core.plan import Plan as Plan
-from ._core.queries import AllTime as AllTime
-from ._core.queries import CountryGeo as CountryGeo
-from ._core.queries import DateRange as DateRange
-from ._core.queries import Day as Day
-from ._core.queries import Query as Query
-from ._core.queries import Year as Year
-from ._core.retry import RetryPolicy as RetryPolicy
-from ._core.windows import RangeEnd as RangeEnd
-from ._core.windows import Zone as Zone
-from ._core.windows import parse_zone as parse_zone
-from ._errors import APIError as APIError
-from ._errors import AuthenticationError as AuthenticationError
-from ._errors import BadRequestError as BadRequestError
-from ._errors import ConfigurationError as ConfigurationError
-from ._errors import ExportError as ExportError
-from ._errors import InvalidRequestError as InvalidRequestError
-from ._errors import JournalError as JournalError
-from ._errors import NotFoundError as NotFoundError
-from ._errors import OutcomeUnknownError as OutcomeUnknownError
-from ._errors import PaginationError as PaginationError
-from ._errors import QueueTimeoutError as QueueTimeoutError
-from ._errors import RateLimitError as RateLimitError
-from ._errors import RequestFailedError as RequestFailedError
-from ._errors import RequestTimeoutError as RequestTimeoutError
-from ._errors import ServerError as ServerError
-from ._errors import SessionClosedError as SessionClosedError
-from ._errors import SlashtagError as SlashtagError
-from ._errors import TagLimitError as TagLimitError
-from ._errors import TransportError as TransportError
-from ._errors import UnexpectedResponseError as UnexpectedResponseError
-from ._errors import UnknownTagError as UnknownTagError
-from ._fanout import Results as Results
-from ._records import Page as Page
-from ._records import RedirectCode as RedirectCode
-from ._records import ShortUrl as ShortUrl
-from ._records import Tag as Tag
-from ._records import to_builtins as to_builtins
-from ._resources.by_tag import StatsByTag as StatsByTag
-from ._resources.listing import Listing as Listing
-from ._resources.listing import PageStream as PageStream
-from ._resources.run_state import Failure as Failure
-from ._resources.run_state import OnError as OnError
-from ._resources.stats import Stats as Stats
-from ._resources.tags import Tags as Tags
-from ._resources.urls import Change as Change
-from ._resources.urls import Outcome as Outcome
-from ._resources.urls import Urls as Urls
-from ._sending.metrics import Metrics as Metrics
-from ._session import AsyncSession as AsyncSession
-from ._summed_statistics import GeoStats as GeoStats
-from ._summed_statistics import LabelStats as LabelStats
-from ._summed_statistics import PeriodStats as PeriodStats
-from ._summed_statistics import RangeStats as RangeStats
-from ._summed_statistics import Statistics as Statistics
-from ._summed_statistics import StatsRow as StatsRow
+from ._clicks_table import ClicksTable
+from ._core.batches import Keys
+from ._core.checks import Progress
+from ._core.plan import Plan
+from ._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
+from ._core.retry import RetryPolicy
+from ._core.windows import Zone, parse_zone
+from ._errors import (
+    APIError,
+    AuthenticationError,
+    BadRequestError,
+    ConfigurationError,
+    ExportError,
+    InvalidRequestError,
+    JournalError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaginationError,
+    QueueTimeoutError,
+    RateLimitError,
+    RequestFailedError,
+    RequestTimeoutError,
+    ServerError,
+    SessionClosedError,
+    SlashtagError,
+    TagLimitError,
+    TransportError,
+    UnexpectedResponseError,
+    UnknownTagError,
+)
+from ._fanout import Results
+from ._records import Page, ShortUrl, Tag
+from ._resources.listing import Listing
+from ._resources.run_state import Failure, OnError
+from ._resources.urls import Change, Outcome
+from ._sending.metrics import Metrics
+from ._session import AsyncSession
+from ._summed_statistics import GeoStats, PeriodStats, RangeStats, Statistics
+from ._version import __version__
+
+__all__ = [
+    "APIError",
+    "AllTime",
+    "AsyncSession",
+    "AuthenticationError",
+    "BadRequestError",
+    "Change",
+    "ClicksTable",
+    "ConfigurationError",
+    "CountryGeo",
+    "DateRange",
+    "Day",
+    "ExportError",
+    "Failure",
+    "GeoStats",
+    "InvalidRequestError",
+    "JournalError",
+    "Keys",
+    "Listing",
+    "Metrics",
+    "NotFoundError",
+    "OnError",
+    "Outcome",
+    "OutcomeUnknownError",
+    "Page",
+    "PaginationError",
+    "PeriodStats",
+    "Plan",
+    "Progress",
+    "Query",
+    "QueueTimeoutError",
+    "RangeStats",
+    "RateLimitError",
+    "RequestFailedError",
+    "RequestTimeoutError",
+    "Results",
+    "RetryPolicy",
+    "ServerError",
+    "SessionClosedError",
+    "ShortUrl",
+    "SlashtagError",
+    "Statistics",
+    "Tag",
+    "TagLimitError",
+    "TransportError",
+    "UnexpectedResponseError",
+    "UnknownTagError",
+    "Year",
+    "Zone",
+    "__version__",
+    "parse_zone",
+]

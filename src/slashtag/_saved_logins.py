@@ -14,10 +14,10 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 import platformdirs
 
-from ._atomic_file import AtomicFile, writing_to
 from ._core.secret import Secret
 from ._credentials import parse_base_url, strip_invisible
 from ._errors import ConfigurationError
+from ._files import AtomicFile, writing_to
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 #: What else is read from the environment, here and by commands.

@@ -11,12 +11,11 @@ from dataclasses import replace
 from math import inf
 from numbers import Real
 from time import time
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
-import msgspec
 
-from ._core.any_endpoint import Params, any_call, returns_problem
+from ._core.any_endpoint import Params, any_call
 from ._core.batches import OTHER_PARAMETERS_BYTES
 from ._core.checks import FLAG, POSITIVE_INT, SECONDS, Progress, Rule, check_options
 from ._core.limits import MAX_TARGET_BYTES
@@ -27,12 +26,7 @@ from ._core.secret import hidden
 from ._core.throttle.throttle import Throttle
 from ._core.windows import RangeEnd
 from ._credentials import Credentials, Proxy, account_hash, parse_base_url
-from ._errors import (
-    ConfigurationError,
-    InvalidRequestError,
-    SessionClosedError,
-    UnexpectedResponseError,
-)
+from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
 from ._files import check_local_path
 from ._records import ShortUrl
@@ -71,8 +65,6 @@ _DEFAULTS: dict[str, Any] = {
     "allow_http": False,
     "proxy": None,
 }
-
-T = TypeVar("T")
 
 log = logging.getLogger("slashtag")
 
@@ -220,38 +212,8 @@ class AsyncSession:
         """Counters of the session and all its views."""
         return self._sender.metrics
 
-    @overload
     async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Params | None = None,
-        json: object = None,
-        repeatable: bool = False,
-    ) -> Any: ...
-
-    @overload
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Params | None = None,
-        json: object = None,
-        returns: type[T],
-        repeatable: bool = False,
-    ) -> T: ...
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Params | None = None,
-        json: object = None,
-        returns: Any = None,
-        repeatable: bool = False,
+        self, method: str, path: str, *, params: Params | None = None, json: object = None
     ) -> Any:
         """Send a request to an endpoint that has no method here, and return the data of its answer.
 
@@ -262,35 +224,24 @@ class AsyncSession:
         It has the credentials, the throttle, the errors and the redaction of all requests; values of members
         and parameters named as secrets are (`password`, `token`) are in no error and no log. It is repeated
         by its method: GET, PUT and DELETE after any failure, POST and PATCH only if nothing was sent or after
-        a 429, unless `repeatable` says that twice is as good as once. A journal has no part in it.
+        a 429. A journal has no part in it.
 
         Any 2xx is a success, whose data is that of the envelope; without one, or where it has more members,
         the whole JSON; None for an empty body, as with a 204. A message other than `ok` is logged as a
-        warning. The data is of the type `returns`, such as a msgspec Struct, or decoded JSON.
+        warning.
 
         Raises InvalidRequestError before anything is sent; every kind of APIError, TransportError and
-        UnexpectedResponseError, also for data that is not of the type `returns`: a write is then done; and
-        OutcomeUnknownError if the answer to a write was lost, or is not JSON.
+        UnexpectedResponseError; and OutcomeUnknownError if the answer to a write was lost, or is not JSON.
         See docs/service.md, General conventions.
         """
-        call = any_call(method, path, params, json, repeatable=repeatable)
+        call = any_call(method, path, params, json)
         del params, json  # which a traceback would show
-        problem = call if isinstance(call, str) else "" if returns is None else returns_problem(returns)
-        if isinstance(call, str) or problem:
-            raise InvalidRequestError(problem)
+        if isinstance(call, str):
+            raise InvalidRequestError(call)
         answer = await self._without_journal.send(call)
         if not is_ok(answer.message):
             log.warning("%s %s: the service says: %s", call.method, call.path, answer.message)
-        if returns is None:
-            return answer.data
-        try:
-            return msgspec.convert(answer.data, returns, strict=False)
-        except msgspec.ValidationError as error:
-            shown = self._transport.scrubber.adding(call.secrets).text(str(error))
-            text = f"the answer is not of the type that `returns` names: {shown}"
-        # Raised outside the handler, whose error has the data. A traceback would show it.
-        del answer
-        raise UnexpectedResponseError(text, status=200, method=call.method, path=call.path, repeatable=False)
+        return answer.data
 
     def with_options(
         self,

@@ -93,19 +93,19 @@ def test_a_body_is_what_was_given(value: Any) -> None:
     ],
 )
 def test_what_json_cannot_hold_is_refused(value: object) -> None:
-    assert isinstance(any_call("POST", "urls", None, value, repeatable=False), str)
+    assert isinstance(any_call("POST", "urls", None, value), str)
 
 
 def test_deep_json_is_refused() -> None:
     value: list[Any] = []
     for _ in range(100_000):
         value = [value]
-    assert isinstance(any_call("POST", "urls", None, value, repeatable=False), str)
+    assert isinstance(any_call("POST", "urls", None, value), str)
 
 
 def test_parameters_are_texts_and_none_is_left_out() -> None:
     params: dict[str, Any] = {"a": 1, "b": True, "c": None, "d": ["x", 2.5], "e": "\r\nX: 1"}
-    call = any_call("GET", "urls", params, None, repeatable=False)
+    call = any_call("GET", "urls", params, None)
     assert isinstance(call, Call)
     assert call.params == (("a", "1"), ("b", "true"), ("d", "x"), ("d", "2.5"), ("e", "\r\nX: 1"))
     assert "\n" not in call.label
@@ -115,33 +115,28 @@ def test_parameters_are_texts_and_none_is_left_out() -> None:
     "params", [{"a": object()}, {"a": float("nan")}, {"": 1}, {1: 1}, ["a"], {"a": {"b": 1}}, {"a": b"x"}]
 )
 def test_other_parameters_are_refused(params: Any) -> None:
-    assert isinstance(any_call("GET", "urls", params, None, repeatable=False), str)
+    assert isinstance(any_call("GET", "urls", params, None), str)
 
 
 @pytest.mark.parametrize("method", ["", "GET ", "HEAD", "CONNECT", "G\r\nET", None, "TRACE"])
 def test_other_methods_are_refused(method: object) -> None:
-    assert isinstance(any_call(method, "urls", None, None, repeatable=False), str)
+    assert isinstance(any_call(method, "urls", None, None), str)
 
 
-def test_writes_are_repeated_by_their_method_unless_the_caller_says_more() -> None:
-    said = {
-        method: (made(method).repeat, made(method, repeatable=True).repeat)
-        for method in ("GET", "put", "DELETE")
-    }
-    assert set(said.values()) == {("always", "always")}
+def test_calls_are_repeated_by_their_method() -> None:
+    assert {made(method).repeat for method in ("GET", "PUT", "DELETE")} == {"always"}
     assert {made(method).repeat for method in ("POST", "PATCH")} == {"if unsent"}
-    assert made("POST", repeatable=True).repeat == "always"
 
 
 def test_members_that_are_named_as_secrets_are() -> None:
     value = {"link": {"password": "one", "token": ["two", {"x": "three"}]}, "tag": "four", "author": "five"}
-    call = any_call("POST", "urls", {"apikey": "six", "page": "seven"}, value, repeatable=False)
+    call = any_call("POST", "urls", {"apikey": "six", "page": "seven"}, value)
     assert isinstance(call, Call)
     assert {*call.secrets} == {"one", "two", "three", "six"}
 
 
-def made(method: str, path: str = "urls", json: object = None, *, repeatable: bool = False) -> Call[Any]:
-    call = any_call(method, path, None, json, repeatable=repeatable)
+def made(method: str, path: str = "urls", json: object = None) -> Call[Any]:
+    call = any_call(method, path, None, json)
     assert isinstance(call, Call), call
     return call
 
@@ -152,8 +147,8 @@ def made(method: str, path: str = "urls", json: object = None, *, repeatable: bo
 )
 def test_other_paths_are_refused(path: object) -> None:
     assert path_problem(path)
-    assert isinstance(any_call("GET", path, None, None, repeatable=False), str)
+    assert isinstance(any_call("GET", path, None, None), str)
 
 
 def test_a_get_has_no_body() -> None:
-    assert isinstance(any_call("GET", "urls", None, {}, repeatable=False), str)
+    assert isinstance(any_call("GET", "urls", None, {}), str)

@@ -18,7 +18,7 @@ from .call import Call, Repeat
 from .response import AnyAnswer
 from .scrubber import is_secret
 
-#: A method, and after which failures it is repeated unless the caller says more. See RFC 9110, 9.2.2.
+#: A method, and after which failures it is repeated. See RFC 9110, 9.2.2.
 METHODS: dict[str, Repeat] = {
     "GET": "always",
     "PUT": "always",
@@ -34,9 +34,7 @@ _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _NO_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
-def any_call(
-    method: object, path: object, params: Params | None, json: object, *, repeatable: bool
-) -> Call[AnyAnswer] | str:
+def any_call(method: object, path: object, params: Params | None, json: object) -> Call[AnyAnswer] | str:
     """Return the call of an endpoint, or what is wrong with it."""
     if not isinstance(method, str) or method.upper() not in METHODS:
         return f"the method must be one of {', '.join(METHODS)}"
@@ -72,21 +70,9 @@ def any_call(
         returns=AnyAnswer,
         params=tuple(pairs),
         body=body,
-        repeat="always" if repeatable else METHODS[method],
+        repeat=METHODS[method],
         secrets=tuple(secrets - {""}),
     )
-
-
-def returns_problem(returns: object) -> str:
-    """Return why data cannot be of this type; empty if it can."""
-    try:
-        msgspec.json.schema(returns)
-    except TypeError:
-        kind = getattr(returns, "__name__", returns)
-        return (
-            f"returns must be a type that msgspec decodes (a Struct, a dataclass, dict, list ...), not {kind}"
-        )
-    return ""
 
 
 def path_problem(path: object) -> str:

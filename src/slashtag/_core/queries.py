@@ -6,15 +6,14 @@ statistics_answers.py says how an answer is checked, _summed_statistics.py how r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
+from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from .._errors import InvalidRequestError
-from .._records import PydanticType
 from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Span, Statistics
 from .batches import Selector
 from .call import Call
@@ -59,24 +58,11 @@ _Date = date
 OLDEST_CLICK = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class Query(PydanticType, Generic[R_co], frozen=True):
+class Query(Struct, Generic[R_co], frozen=True):
     """Base class of all statistics queries; `R_co` is the type of the result."""
 
     _path: ClassVar[str]
     _answer_type: ClassVar[type[StatsAnswer]]
-
-    @classmethod
-    def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
-        # pydantic would take numbers for dates, and tell three errors of a wrong text.
-        kinds = [each for each in get_args(kind) if each is not str]
-        if date not in kinds:
-            return kind, None
-
-        def read(value: object) -> Bound | None:
-            is_absent = value is None and NoneType in kinds
-            return None if is_absent else parse_bound(name, value, datetimes=datetime in kinds)
-
-        return Union[*kinds], read
 
     def resolve(self, zone: tzinfo | None, now: datetime) -> Query[R_co]:
         """Return the query with bounds that do not depend on today, nor on the zone if one is given."""

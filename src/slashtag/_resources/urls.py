@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -18,7 +18,7 @@ from .._core.limits import MAX_ID, MAX_PASSWORD, MAX_SLASHTAG
 from .._core.secret import hidden
 from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
 from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
-from .._records import REDIRECT_CODES, Page, PydanticType, RedirectCode, ShortUrl
+from .._records import REDIRECT_CODES, Page, ShortUrl
 from .._sending.sender import Sender
 from .listing import Resource
 
@@ -34,14 +34,12 @@ class RowsUpdated(Struct, gc=False):
     rows_updated: int
 
 
-class Change(PydanticType, frozen=True, repr_omit_defaults=True):
+class Change(Struct, frozen=True, repr_omit_defaults=True):
     """Change to the link with this slashtag (str) or id (int); members that are None are not sent.
 
     What sends it checks the limits of the service, and that a destination has a scheme and no blanks. See
     docs/service.md, Update a short URL.
     """
-
-    _hides_input = True
 
     key: str | int
     destination: str | None = None
@@ -52,19 +50,6 @@ class Change(PydanticType, frozen=True, repr_omit_defaults=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "password", hidden(self.password))
-
-    @classmethod
-    def _reader(cls, name: str, kind: Any) -> tuple[Any, Callable[[object], object] | None]:
-        kind = RedirectCode | None if name == "redirect_code" else kind
-
-        def read(value: object) -> object:
-            # pydantic would take True for the id 1, which is that of another link.
-            try:
-                return msgspec.convert(value, kind)
-            except msgspec.ValidationError as error:
-                raise InvalidRequestError(f"{name}: {error}") from None
-
-        return kind, read
 
     def _call(self, *, once: bool = False) -> Call[RowsUpdated]:
         """Return the request; raises InvalidRequestError, which never shows the password.
@@ -169,7 +154,7 @@ class Urls(Resource[ShortUrl]):
         *,
         destination: str | None = None,
         slashtag: str | None = None,
-        redirect_code: RedirectCode | None = None,
+        redirect_code: int | None = None,
         password: str | None = None,
         domain_id: int | None = None,
     ) -> int:

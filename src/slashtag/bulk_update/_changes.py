@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import Change, InvalidRequestError
-from .._internal import check_change, many
+from .._internal import check_change
+from .._wording import many
 from ..tables import VOLATILE, read_table
 
 #: Columns of a file of changes, those of a listing that cannot be changed, and all that only a listing has.

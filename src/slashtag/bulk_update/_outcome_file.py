@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import AsyncSession, ExportError
-from .._internal import sync_folder, writing_to
+from .._files import sync_folder, writing_to
 
 Status = Literal["done", "failed", "unknown", "changed"]
 

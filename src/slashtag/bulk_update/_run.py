@@ -10,7 +10,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, Results
-from .._internal import Tasks, WorkerPool, check_callback, check_local_path, in_thread
+from .._files import check_local_path, in_thread
+from .._internal import Tasks, WorkerPool, check_callback
 from ..tables import Column, Table, open_table
 from ._changes import ChangeRow, DoubtfulChangesError, Problem, read_rows
 from ._doubts import doubts

@@ -22,7 +22,7 @@ from .. import (
     Statistics,
     Year,
 )
-from .._internal import did_you_mean, many
+from .._wording import did_you_mean, many
 from ..counts import DAY, ROLLED, Rows, count, label_of
 from ..export import hourly_clicks
 from .run import Run

@@ -20,7 +20,9 @@ from rich.text import Text
 from typer import Option
 
 from .. import InvalidRequestError
-from .._internal import Kind, many, object_url
+from .._arrow import Kind
+from .._files import object_url
+from .._wording import many
 from ..tables import (
     FORMATS,
     About,

@@ -31,14 +31,9 @@ from .. import (
     TransportError,
     __version__,
 )
-from .._internal import (
-    MOST_BEHIND,
-    Login,
-    check_local_path,
-    check_variables,
-    many,
-    settings,
-)
+from .._files import check_local_path
+from .._saved_logins import Login, check_variables, settings
+from .._wording import many
 from ..counts import ROLLED, TIMED
 from ..tables import About
 from .errors import report
@@ -264,7 +259,7 @@ class Run:
             answers = f"{many(inconsistent, 'answer')} of the service"
             text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
             self.warn(text, "inconsistent: ")
-        if self._counted("clock_behind") > MOST_BEHIND:
+        if self._counted("clock_behind") > 86_400:  # more than zones explain
             # The library has logged it.
             self.mark_incomplete()
         if self.failures:

@@ -20,7 +20,8 @@ from .. import (
     ShortUrl,
     parse_zone,
 )
-from .._internal import did_you_mean, settings
+from .._saved_logins import settings
+from .._wording import did_you_mean
 from ..counts import Spans, between
 from ..export import NAMED_URLS
 from ..tables import LoadedTable, load_table

@@ -9,7 +9,8 @@ from typing import Any
 from typer import Option
 
 from .. import ConfigurationError
-from .._internal import VARIABLES, Login, Secret, find_saved, profiles, settings, strip_invisible
+from .._internal import Secret, strip_invisible
+from .._saved_logins import VARIABLES, Login, find_saved, profiles, settings
 
 _option = partial(Option, rich_help_panel="The service")
 #: Settings of commands, which no session takes.

@@ -14,7 +14,7 @@ import dlt
 from filelock import FileLock, Timeout
 
 from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
-from .._internal import check_local_path, in_thread, object_url
+from .._files import check_local_path, in_thread, object_url
 from ._database import Database
 from ._folder import Folder
 from ._tables import Replacement, Row, Span

@@ -26,7 +26,7 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._internal import in_thread
+from .._files import in_thread
 from ..tables import BATCH, AtomicFile, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
-from .._internal import many
+from .._wording import many
 from ..counts import Compared, Rows, Spans, compared, count
 
 #: Dimensions of the tables, with their titles, in the order of the page.

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import InvalidRequestError
-from .._internal import AtomicFile, countries, import_extra
+from .._arrow import import_extra
+from .._files import AtomicFile
+from .._internal import countries
 from ..counts import Compared, change, percent
 from ._figures import DIMENSIONS, Report, page_of
 

@@ -1,6 +1,6 @@
 """Tables in files: written whole, read by one set of rules, and compared."""
 
-from .._internal import AtomicFile
+from .._files import AtomicFile
 from ._comparing import VOLATILE, Comparison, RowDifference, compare_files
 from ._reading import LoadedTable, load_table, read_table
 from ._table import About, Column, Row, Table, Writer

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from .. import ExportError
-from .._internal import AtomicFile, object_url
+from .._files import AtomicFile, object_url
 
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}
 

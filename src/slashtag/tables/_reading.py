@@ -25,7 +25,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from .. import InvalidRequestError
-from .._internal import check_local_path, many
+from .._files import check_local_path
+from .._wording import many
 from ._formats import Line, read_lines
 from ._table import About
 from ._workbook import EXACT, Wrong

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 import msgspec
 
-from .._internal import Kind
+from .._arrow import Kind
 
 Row = tuple[str | int | float | date | datetime | None, ...]
 

@@ -14,7 +14,8 @@ from zipfile import ZipFile
 import msgspec
 
 from .. import ExportError, InvalidRequestError
-from .._internal import import_extra, writing_to
+from .._arrow import import_extra
+from .._files import writing_to
 from ._table import About, Column, Row, Table, Writer
 
 #: Name of the sheet, beside that of the rows, that says what the file is.

@@ -12,7 +12,8 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from .. import ExportError, InvalidRequestError
-from .._internal import AtomicFile, Kind, arrow_columns, import_extra
+from .._arrow import Kind, arrow_columns, import_extra
+from .._files import AtomicFile
 from ._object import open_file
 from ._table import About, Row, Table, Writer
 from ._workbook import XlsxWriter

@@ -5,7 +5,8 @@ from pathlib import Path
 from msgspec.structs import astuple
 
 from ... import InvalidRequestError
-from ..._internal import many, object_url
+from ..._files import object_url
+from ..._wording import many
 from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command

@@ -14,7 +14,9 @@ from msgspec.structs import astuple, replace
 from typer import Argument, Option
 
 from ... import AsyncSession, InvalidRequestError, Progress
-from ..._internal import many, object_url, remove_journal
+from ..._files import object_url
+from ..._internal import remove_journal
+from ..._wording import many
 from ...counts import change
 from ...export import (
     NAMED_URLS,

@@ -17,7 +17,8 @@ from msgspec.structs import astuple
 from typer import Argument, Option
 
 from ... import Change, InvalidRequestError, ShortUrl, SlashtagError
-from ..._internal import check_change, many
+from ..._internal import check_change
+from ..._wording import many
 from ...bulk_update import (
     COLUMNS,
     BulkUpdate,

@@ -10,17 +10,9 @@ from msgspec.structs import replace
 from typer import Option
 
 from ... import ConfigurationError, InvalidRequestError, parse_zone
-from ..._internal import (
-    VARIABLES,
-    Login,
-    Secret,
-    did_you_mean,
-    login_path,
-    profiles,
-    read_login,
-    save_login,
-    strip_invisible,
-)
+from ..._internal import Secret, strip_invisible
+from ..._saved_logins import VARIABLES, Login, login_path, profiles, read_login, save_login
+from ..._wording import did_you_mean
 from ..run import Run, command
 
 #: Settings that can be saved, by their names in the environment after SLASHTAG_.

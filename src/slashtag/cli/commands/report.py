@@ -4,7 +4,7 @@ from pathlib import Path
 
 from typer import Option
 
-from ..._internal import many
+from ..._wording import many
 from ...report import build, check_path, write
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, SelectionOptions, note_of_shared

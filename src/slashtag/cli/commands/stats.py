@@ -6,7 +6,7 @@ from typing import Any
 from typer import Option
 
 from ... import AllTime, AsyncSession, DateRange, InvalidRequestError, Query, Year
-from ..._internal import many
+from ..._wording import many
 from ...counts import percent
 from ..asking import OF_YEARS, By, Question, check, query_of
 from ..output import OutputOptions, table_of

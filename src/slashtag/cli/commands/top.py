@@ -5,7 +5,7 @@ from typing import Literal
 from typer import Option
 
 from ... import AsyncSession, DateRange, ShortUrl
-from ..._internal import many
+from ..._wording import many
 from ...counts import Compared, Rows, change, compared, count, percent
 from ...tables import Row
 from ..asking import By, query_of
