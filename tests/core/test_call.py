@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 import pytest
@@ -150,14 +150,15 @@ queries = st.lists(st.tuples(st.text(min_size=1, max_size=5), st.text(max_size=4
 @example("a", [("tag", ""), ("tag", "%2B+ &=;#?/:@!$'()*,%")])
 @example("a", [("url_keys", "ü," * 150), ("url_keys", "ü," * 150)])
 @example("a", [("url_keys", "a," * 150)])
-def test_what_is_sent_is_what_yarl_would_send(key: str, params: list[tuple[str, str]]) -> None:
+def test_a_server_reads_the_parameters_that_were_given(key: str, params: list[tuple[str, str]]) -> None:
     call = Call(method="GET", path=f"urls/{path_segment(key)}", returns=RowsUpdated, params=tuple(params))
     base = URL("https://h/ü/api/v1/")
     transport = Transport(base, Credentials("k" * 20, "s" * 12))
-    expected = URL(f"{base}{call.path}", encoded=True).extend_query(call.params)
     for _ in range(2):
-        assert transport.target(call) == expected.raw_path_qs
-        assert transport.target(call).isascii()
+        path, _, query = transport.target(call).partition("?")
+        assert path == base.raw_path + call.path
+        assert query.isascii()
+        assert parse_qsl(query, keep_blank_values=True) == params
 
 
 @pytest.mark.parametrize(

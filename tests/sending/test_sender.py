@@ -26,7 +26,6 @@ from slashtag import (
     RetryPolicy,
     ServerError,
     SlashtagError,
-    TagLimitError,
     TransportError,
     UnexpectedResponseError,
 )
@@ -328,7 +327,7 @@ def test_the_first_failure_of_a_session_is_a_warning_that_has_the_services_words
     assert told == ["WARNING", "INFO", "INFO"]
 
 
-@pytest.mark.parametrize("answer", [TOO_MANY, down(500), down(503, 86_400)])
+@pytest.mark.parametrize("answer", [TOO_MANY, down(500)])
 def test_a_wait_of_minutes_is_a_warning_now_and_then(
     answer: Answer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -345,16 +344,6 @@ def test_a_wait_of_minutes_is_a_warning_now_and_then(
 
 
 # --- create tag ----------------------------------------------------------------------------------------
-
-
-def test_a_tag_that_is_refused_alone_is_settled_by_one_harmless_request() -> None:
-    service = Service(lambda sent: TOO_MANY if sent.method == "POST" else OK)
-    create = call("tags", "POST", repeat="if unsent")
-    error = in_virtual_time(outcome(sender(service).send(create)))
-    assert isinstance(error, TagLimitError)
-    assert "Too many requests" in str(error)
-    assert [sent.method for _, sent in service.sent] == ["POST", "POST", "GET", "POST"]
-    assert error.attempts == 3
 
 
 def test_create_tag_meets_the_rate_limit_like_any_call() -> None:

@@ -70,8 +70,8 @@ OPERATIONS: dict[str, tuple[Operation, object]] = {
 
 def run_out(session: AsyncSession) -> None:
     """Let the time of all attempts that are under way be over."""
-    for attempt in session._sender.transport._attempts:
-        attempt.end()
+    for deadline in session._sender.transport._deadlines:
+        deadline.reschedule(0)
 
 
 async def turns(count: int = 10) -> None:

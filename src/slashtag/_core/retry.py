@@ -164,24 +164,13 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
 TAG_REJECTIONS = 3
 
 
-def _creates_tag(call: Call[Any]) -> bool:
-    return call.method == "POST" and call.path == "tags"
-
-
-def is_in_doubt(call: Call[Any], ticket: Ticket) -> bool:
-    """Return whether only another request can show if the next 429 of create tag is due to the rate limit.
-
-    It can before the 429 that decides, unless others are seen to be accepted.
-    """
-    return _creates_tag(call) and ticket.rejects == TAG_REJECTIONS - 1 and not ticket.refusals
-
-
 def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimitError | None:
     """Return the error of a 429 that means that no more tags are allowed, whatever its message says.
 
     The third 429 of create tag does, if another request was sent after the second and accepted.
     """
-    if not _creates_tag(call) or ticket.rejects < TAG_REJECTIONS or not ticket.refusals:
+    creates_tag = call.method == "POST" and call.path == "tags"
+    if not creates_tag or ticket.rejects < TAG_REJECTIONS or not ticket.refusals:
         return None
     return TagLimitError(
         f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "

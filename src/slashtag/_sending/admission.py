@@ -1,10 +1,8 @@
 """When a request may be sent: in turn, as the throttle allows."""
 
 import asyncio
-import logging
 from collections.abc import Hashable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from math import inf
 
 from .._core.throttle.throttle import Throttle, Ticket
@@ -13,8 +11,6 @@ from .._errors import SessionClosedError
 
 LONG_WAIT = 10.0  # seconds: a longer wait is logged as a warning
 QUIET = 60.0  # seconds between two such warnings, at least
-
-log = logging.getLogger("slashtag")
 
 
 class NotAdmittedError(Exception):
@@ -100,16 +96,15 @@ class Admission:
 
     async def sleep(self, seconds: float) -> None:
         """Wait without a turn; raises SessionClosedError if the session closes meanwhile."""
-        # Not anyio: the event loop would stand still for 0.1 s while it is imported, at the first 429.
-        closing = asyncio.create_task(self._closing.wait())
         self._alone += 1
         try:
-            await asyncio.wait([closing], timeout=seconds)
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
         finally:
             self._alone -= 1
-            closing.cancel()
-        if self._closing.is_set():
-            raise SessionClosedError("the session was closed before the request was sent again")
+        raise SessionClosedError("the session was closed before the request was sent again")
 
     def is_due(self, seconds: float, now: float) -> bool:
         """Return whether a wait is told as a warning: it is long, and none was told for a while."""
@@ -153,16 +148,10 @@ class Admission:
         if max(now, throttle.paused_until) >= self._first_deadline or throttle.outage.is_on:
             self._give_up(now)
         at = min(at, self._first_deadline)
-        if self._turns:
-            seconds = throttle.paused_until - now
-            if not throttle.outage.is_on and self.is_due(seconds, now):
-                end = f"{datetime.now() + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S}"
-                text = "waiting %.0f s for the service's limit, until %s"
-                log.warning(text, seconds, end, extra={"seconds": seconds})
-            if at < self._timer_at:  # never if it is inf: the next answer pumps
-                self._stop_timer()
-                self._timer_at = at
-                self._timer = asyncio.get_running_loop().call_at(at, self._wake)
+        if self._turns and at < self._timer_at:  # never if it is inf: the next answer pumps
+            self._stop_timer()
+            self._timer_at = at
+            self._timer = asyncio.get_running_loop().call_at(at, self._wake)
 
     def _give_up(self, now: float) -> None:
         """Give up requests whose time ends before the pause does, or which wait for an answer no longer."""

@@ -1,7 +1,6 @@
 """Counters of a session, and its state now."""
 
 import asyncio
-import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from time import monotonic
@@ -9,11 +8,6 @@ from typing import Any
 
 from .._errors import SlashtagError
 from .admission import Admission
-
-#: Seconds by which clocks may differ: some services write their local time as GMT.
-MOST_BEHIND = 86_400.0
-
-log = logging.getLogger("slashtag")
 
 
 @dataclass(eq=False, repr=False)
@@ -30,9 +24,8 @@ class Metrics:
     whether the service has not answered for so long that one request at a time is sent;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:
     current numbers of requests; `paused_for`: seconds from now in which nothing is sent, 0 if not paused;
-    `retry_in`: seconds until the next retry, 0 if none waits for its time; `oldest_answer`: the earliest time
-    at which the service made an answer, in epoch seconds and by its own clock, None while unknown;
-    `clock_behind`: the most seconds by which this machine's clock was behind the service's, 0 if it was not.
+    `oldest_answer`: the earliest time at which the service made an answer, in epoch seconds and by its own
+    clock, None while unknown.
     """
 
     _admission: Admission
@@ -48,9 +41,6 @@ class Metrics:
     statuses: Counter[int] = field(default_factory=Counter[int])
     last_success: float | None = None
     oldest_answer: float | None = None
-    clock_behind: float = 0.0
-    #: The event loop's time of the next retry, past if none waits for its time.
-    _retry_at: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name, as json.dumps takes them; `failures` and `statuses` are dicts."""
@@ -72,20 +62,8 @@ class Metrics:
         """Note a good answer that is here `now`, and when it was made, by the service's clock."""
         self.statuses[status] += 1
         self.last_success = now
-        if made is None:
-            return
-        self.oldest_answer = made if self.oldest_answer is None else min(self.oldest_answer, made)
-        behind = made - now
-        if behind > MOST_BEHIND >= self.clock_behind:
-            days, text = behind / 86_400, "days that are over may be left out, as if they were to come"
-            log.warning("this machine's clock is %.1f days behind the service's: %s", days, text)
-        self.clock_behind = max(self.clock_behind, behind)
-
-    def _sends_again(self, at: float, now: float) -> None:
-        """Note a retry at this time of the event loop, unless another one comes before it."""
-        is_other_earlier = now < self._retry_at < at
-        if not is_other_earlier:
-            self._retry_at = at
+        if made is not None:
+            self.oldest_answer = min(made, self.oldest_answer or made)
 
     @property
     def throttled(self) -> int:
@@ -102,10 +80,6 @@ class Metrics:
     @property
     def paused_for(self) -> float:
         return max(0.0, self._admission.throttle.paused_until - _loop_time())
-
-    @property
-    def retry_in(self) -> float:
-        return max(0.0, self._retry_at - _loop_time())
 
     @property
     def in_flight(self) -> int:

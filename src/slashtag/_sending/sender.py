@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -28,7 +28,6 @@ from .._core.retry import (
     backoff,
     final_error,
     gives_up,
-    is_in_doubt,
     pause_of_503,
     retryable,
     shows_ill_health,
@@ -139,11 +138,8 @@ class Sender:
 
     async def _repeat(self, call: Call[T], state: CallState, failed: SlashtagError) -> T:
         """Send a call again after its first failure, as often as its policy allows."""
-        try:
-            # Imported here: most runs never need it, and it takes a third of the import time of this package.
-            import tenacity
-        except OSError:
-            raise failed from None  # no file can be opened, so no connection either, as it shows
+        # Imported here: most runs never need it, and it takes a third of the import time of this package.
+        import tenacity
 
         failures = [failed]
 
@@ -179,38 +175,45 @@ class Sender:
         return max(own, pause_of_503(error))
 
     def _note_pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
-        """Count and tell a pause."""
-        error, now, metrics = state.last, self._now, self.metrics
+        """Count and tell a pause; as a warning if it is long, or nothing was accepted yet."""
+        error, admission = state.last, self.admission
         is_told = asks_to_wait(error)
         if is_told:
             state.waited += seconds
         else:
             state.spent += seconds
-        # The first is a warning if nothing was accepted yet: the address or the network may be wrong.
-        is_first = not metrics._retry_at and not self.admission.throttle.has_accepted
-        metrics._sends_again(now + seconds, now)
-        is_warning = is_first or (is_told and self.admission.is_due(state.waited, now))
-        fields = self._fields(call, error=error, attempt=state.attempts, seconds=seconds)
+        lasted = state.waited + state.spent if admission.throttle.has_accepted else inf
+        level = logging.WARNING if admission.is_due(lasted, self._now) else logging.INFO
         what = "waits as the service asks" if is_told else f"attempt {state.attempts} failed"
-        level = logging.WARNING if is_warning else logging.INFO
+        fields = self._fields(call, error=error, attempt=state.attempts, seconds=seconds)
         log.log(level, "%s; %s, again in %.2f s", error, what, seconds, extra=fields)
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
-        """Wait for admission and send a call once."""
-        loop, outage = self.transport.loop, self.admission.throttle.outage
-        assert loop is not None
-        began = loop.time()
-        ticket = self.admission.try_enter(began) if state.last is None else None
-        if ticket is None:
-            ticket, began = await self._wait(state, began)
-        while outage.is_on and (state.last is not None or call.method != "GET"):
+        """Send a call once, when it is admitted."""
+        outage = self.admission.throttle.outage
+        while True:
+            ticket, began = await self._admitted(state)
+            if not outage.is_on or (state.last is None and call.method == "GET"):
+                break
             # A call that failed may be at fault itself, and the answer to a write would be lost.
             self.metrics.requests += 1
             with suppress(RequestFailedError):
                 await self._exchange(ONE_TAG, CallState(), ticket, began)
-            ticket, began = await self._wait(state, began)
         self.metrics.retries += state.is_retry
         return await self._exchange(call, state, ticket, began)
+
+    async def _admitted(self, state: CallState) -> tuple[Ticket, float]:
+        """Wait for admission; return the ticket and the time."""
+        policy, began, is_back = self.retry, self._now, state.last is not None
+        if not is_back and (ticket := self.admission.try_enter(began)) is not None:
+            return ticket, began
+        max_wait = inf if policy.max_wait is None else policy.max_wait - state.waited
+        try:
+            enter = self.admission.enter
+            ticket = await enter(state.operation, max_wait, policy.max_elapsed, state.ticket, is_back=is_back)
+            return ticket, self._now
+        finally:
+            state.waited += self._now - began
 
     async def _exchange(self, call: Call[T], state: CallState, ticket: Ticket, began: float) -> T:
         """Send a call that was admitted, and give its ticket back."""
@@ -227,15 +230,8 @@ class Sender:
                 self.max_response_bytes,
             )
             metrics.bytes_received += len(body)
-            data = parse(call, status, headers, body, scrubber, time(), report)
-        except RateLimitError as error:
-            self._rejected(call, state, ticket, error, began)
-            if is_in_doubt(call, ticket):
-                asked = self._now
-                with suppress(RequestFailedError):
-                    await self.send(ONE_TAG)
-                state.waited += self._now - asked
-            raise
+            arrived = time()
+            data = parse(call, status, headers, body, scrubber, arrived, report)
         except SlashtagError as error:
             self._failed(call, state, ticket, error, began)
             raise
@@ -244,79 +240,54 @@ class Sender:
             raise
         now = self._now
         self.admission.accepted(ticket, now)
-        self._answered(call, status, headers, body, data, now - began)
-        return data
-
-    def _answered(
-        self, call: Call[T], status: int, headers: Mapping[str, str], body: bytes, data: T, seconds: float
-    ) -> None:
-        """Note an answer and keep it in the journal; raises UnexpectedResponseError if it is too old."""
-        now = time()
-        served, made = answered_at(headers), answered_at(headers, now)
-        self.metrics._note_success(status, served, now)
+        metrics._note_success(status, answered_at(headers), arrived)
         # After these: the service has answered, though not as it is now.
-        check_age(call, headers, now, self.transport.scrubber)
+        check_age(call, headers, arrived, scrubber)
         if self.journal is not None:
-            self.journal.keep(call, data, body, made)
+            self.journal.keep(call, data, body, answered_at(headers, arrived))
         if log.isEnabledFor(logging.DEBUG):
-            fields = self._fields(call, status=status, bytes=len(body), duration=seconds)
-            text = "%s %s%s: %d, %d bytes, %.3f s"
-            log.debug(text, *self._named(call), status, len(body), seconds, extra=fields)
+            self._log_answer(
+                call, f"{status}, {len(body)} bytes", now - began, status=status, bytes=len(body)
+            )
+        return data
 
     def _failed(
         self, call: Call[Any], state: CallState, ticket: Ticket, error: SlashtagError, began: float
     ) -> None:
-        """Give back the ticket of an attempt that failed, and note what that says about the service."""
-        now = self._now
+        """Give back the ticket of an attempt that failed, and note what that says about the service.
+
+        Raises TagLimitError if no more tags are allowed.
+        """
+        now, admission = self._now, self.admission
         if isinstance(error, RequestFailedError):
             error.session, error.method, error.path = self.metrics.name, call.method, call.path
         self.metrics._note_failure(error)
+        status = getattr(error, "status", None)
+        kind = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
+        self._log_answer(call, kind, now - began, error)
+        if isinstance(error, RateLimitError):
+            # It does not count as an attempt: the request itself may be fine.
+            state.attempts -= 1
+            state.waited += now - began
+            state.earliest = admission.rejected(ticket, now, error.retry_after)
+            state.ticket = ticket
+            if (limit := tag_limit(call, error, ticket)) is not None:
+                state.attempts += ticket.rejects  # which were answers to this call
+                raise limit from None
+            return
         state.spent += now - began
         state.answer_lost |= call.method != "GET" and answer_lost(error)
         if shows_ill_health(error) and getattr(error, "repeatable", True):
-            outage = self.admission.throttle.outage
-            self.admission.failed(ticket, now, pause_of_503(error))
-            if outage.is_on and self.admission.is_due(now - outage.began, now):
-                text = "nothing was answered for %.0f s, one request at a time is sent until something is: %s"
-                log.warning(text, now - outage.began, error)
+            admission.failed(ticket, now, pause_of_503(error))
         elif isinstance(error, APIError | UnexpectedResponseError):
-            self.admission.accepted(ticket, now)
+            admission.accepted(ticket, now)
         else:  # nothing was learnt: the session was closed, say
-            self.admission.cancelled(ticket)
-        self._log_failure(call, error, now - began)
-
-    def _rejected(
-        self, call: Call[Any], state: CallState, ticket: Ticket, error: RateLimitError, began: float
-    ) -> None:
-        """Note a 429; raises TagLimitError if no more tags are allowed."""
-        now = self._now
-        self.metrics._note_failure(error)
-        # A 429 does not count as an attempt: the request itself may be fine.
-        state.attempts -= 1
-        state.waited += now - began
-        state.earliest = self.admission.rejected(ticket, now, error.retry_after)
-        state.ticket = ticket
-        self._log_failure(call, error, now - began)
-        if (limit := tag_limit(call, error, ticket)) is not None:
-            state.attempts += ticket.rejects  # which were answers to this call
-            raise limit from None
+            admission.cancelled(ticket)
 
     def _report_unreadable(self, what: str) -> None:
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
         log.log(logging.DEBUG if self.metrics.unreadable else logging.WARNING, "cannot be read: %s", what)
         self.metrics.unreadable += 1
-
-    async def _wait(self, state: CallState, began: float) -> tuple[Ticket, float]:
-        """Wait for admission; return the ticket and the time."""
-        policy, loop = self.retry, asyncio.get_running_loop()
-        max_wait = inf if policy.max_wait is None else policy.max_wait - state.waited
-        is_back = state.last is not None
-        try:
-            enter = self.admission.enter
-            ticket = await enter(state.operation, max_wait, policy.max_elapsed, state.ticket, is_back=is_back)
-            return ticket, loop.time()
-        finally:
-            state.waited += loop.time() - began
 
     def _given_up(self, state: CallState, seconds: float | None, *, is_outage: bool = False) -> SlashtagError:
         """Return the error of a call that waits no longer; `seconds`: which it would have to."""
@@ -337,18 +308,15 @@ class Sender:
         text += f"; the service says: {error.message!r}"
         return RateLimitError(text, status=429, retry_after=seconds, headers=error.headers)
 
-    def _log_failure(self, call: Call[Any], error: SlashtagError, seconds: float) -> None:
-        status = getattr(error, "status", None)
-        kind = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
-        fields = self._fields(call, error=error, duration=seconds)
-        log.debug("%s %s%s: %s, %.3f s", *self._named(call), kind, seconds, extra=fields)
-
-    def _named(self, call: Call[Any]) -> tuple[str, str, str]:
-        """Return the session's name and the method, the path, and the label or the parameters of a call."""
+    def _log_answer(
+        self, call: Call[Any], what: str, seconds: float, error: SlashtagError | None = None, **fields: float
+    ) -> None:
+        """Log an answer, or a failure, with a redacted target."""
         name = self.metrics.name
         params = "&".join(f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in call.params)
         shown = f" ({call.label})" if call.label else f"?{params}" * bool(params)
-        return f"{name}: {call.method}" if name else call.method, call.path, shown
+        text = f"{name + ': ' * bool(name)}{call.method} {call.path}{shown}: {what}, {seconds:.3f} s"
+        log.debug("%s", text, extra=self._fields(call, error, duration=seconds, **fields))
 
     def _fields(
         self, call: Call[Any], error: SlashtagError | None = None, **fields: float | None

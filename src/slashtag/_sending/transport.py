@@ -9,14 +9,15 @@ any, over a session of the user   theirs      whether a write was written is the
 """
 
 import asyncio
-import errno
 import os
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
@@ -60,33 +61,8 @@ class _BodyOfOneUse(aiohttp.BytesIOPayload):
         return True
 
 
-class _Attempt:
-    """One attempt of the current task, which ends at a time of the event loop.
-
-    It is `asyncio.timeout` at a third of its cost, a twentieth of that of a request.
-    `written`: whether a byte of it may have been written; None if that is not known.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, at: float, written: bool | None) -> None:
-        task = asyncio.current_task(loop)
-        assert task is not None
-        self.written, self.is_over = written, False
-        self.timer = loop.call_at(at, self.end)
-        self._task, self._cancelling = task, task.cancelling()
-
-    def end(self) -> None:
-        """Cancel it once."""
-        if not self.is_over:
-            self.is_over = True
-            self._task.cancel()
-
-    def withdraw_end(self) -> bool:
-        """Withdraw its cancellation; return False if it was not cancelled, or also by somebody else."""
-        return self.is_over and self._task.uncancel() <= self._cancelling
-
-
 async def _note_written(http: object, context: Any, params: object) -> None:
-    context.trace_request_ctx.written = True
+    context.trace_request_ctx.append(True)
 
 
 @dataclass(eq=False, repr=False)
@@ -105,7 +81,7 @@ class Transport:
     loop: asyncio.AbstractEventLoop | None = None
     #: Our own sessions, by whether each request has a new connection.
     _own: dict[bool, aiohttp.ClientSession] = field(default_factory=dict[bool, aiohttp.ClientSession])
-    _attempts: set[_Attempt] = field(default_factory=set[_Attempt])
+    _deadlines: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
     _has_answered: bool = False
 
     def __post_init__(self) -> None:
@@ -139,8 +115,6 @@ class Transport:
 
     def _http(self, *, is_fresh: bool) -> aiohttp.ClientSession:
         """Return the aiohttp session whose connections are pooled, or new for each request."""
-        if self.closed:
-            raise SessionClosedError("the session is closed")
         if self.given is not None:
             return self.given
         if is_fresh not in self._own:
@@ -171,14 +145,22 @@ class Transport:
         anything), UnexpectedResponseError for a body over `max_bytes`, and SessionClosedError.
         """
         is_fresh = call.method != "GET" or call.again
-        http = self._http(is_fresh=is_fresh)
-        assert self.loop is not None
-        is_watched = is_fresh and self.given is None
-        attempt = _Attempt(self.loop, now + timeout, False if is_watched else None)
-        self._attempts.add(attempt)
+        # Is no longer empty once the request may have been written; None: that is not known.
+        written: list[bool] | None = [] if is_fresh and self.given is None else None
         failure: SlashtagError | None
+        deadline = asyncio.timeout_at(now + timeout)
         try:
-            status, headers, body = response = await self._send(http, call, attempt, max_bytes)
+            if self.closed:
+                raise SessionClosedError("the session is closed")
+            self._deadlines.add(deadline)
+            async with deadline:
+                status, headers, body = response = await self._send(call, is_fresh, written, max_bytes)
+        except Exception as error:
+            late = f"{timeout:.3g} s" if deadline.expired() else ""
+            failure = self._failure(call, error, written, late)
+            if failure is None:
+                raise  # such as one of the user's middleware
+        else:
             if len(body) <= max_bytes:
                 self._has_answered = True
                 return response
@@ -190,34 +172,19 @@ class Transport:
                 repeatable=False,
                 headers=scrub.headers(headers),
             )
-        except BaseException as error:
-            is_late = attempt.withdraw_end()
-            if isinstance(error, asyncio.CancelledError) and not is_late:
-                raise
-            failure = self._failure(call, error, attempt, f"{timeout:.3g} s" if is_late else "")
-            # aiohttp asserts that its connector exists.
-            is_of_closed = http.closed and isinstance(error, RuntimeError | AssertionError)
-            if failure is None and not is_of_closed:
-                raise  # such as one of the user's middleware
         finally:
-            attempt.timer.cancel()
-            self._attempts.discard(attempt)
-        if (self.closed or http.closed) and not isinstance(failure, UnexpectedResponseError):
-            text = "the session was closed during the request"
-            is_harmless = call.method == "GET" or attempt.written is False
-            failure = SessionClosedError(text) if is_harmless else failure or TransportError(text)
-        assert failure is not None
+            self._deadlines.discard(deadline)
         # Raised outside the handlers: aiohttp's errors have the request with its headers.
         raise failure
 
     async def _send(
-        self, http: aiohttp.ClientSession, call: Call[Any], attempt: _Attempt, max_bytes: int
+        self, call: Call[Any], is_fresh: bool, written: list[bool] | None, max_bytes: int
     ) -> Response:
         headers, options = self._added, dict[str, Any]()
         if call.again:
             headers = headers | {"Cache-Control": "no-cache"}
-        if attempt.written is not None:
-            options["trace_request_ctx"] = attempt
+        if written is not None:
+            options["trace_request_ctx"] = written
         if call.body is not None:
             headers = headers | {"Content-Type": "application/json"}
             options["data"] = _BodyOfOneUse(BytesIO(call.body))
@@ -227,6 +194,7 @@ class Transport:
             options["proxy_headers"] = self.proxy.headers
         # Encoded already: yarl must neither decode nor normalise it.
         url = URL(self._origin + self.target(call), encoded=True)
+        http = self._http(is_fresh=is_fresh)
         response = await http.request(call.method, url, headers=headers, allow_redirects=False, **options)
         content = response.content
         try:
@@ -243,17 +211,21 @@ class Transport:
         return response.status, response.headers, body
 
     def _failure(
-        self, call: Call[Any], error: BaseException, attempt: _Attempt, late: str
+        self, call: Call[Any], error: Exception, written: list[bool] | None, late: str
     ) -> SlashtagError | None:
         """Return the error of an attempt that another one ended, None if that is not about a connection.
 
         `late`: how long the attempt was allowed to take, if that ended it.
         """
+        unsent = isinstance(error, _NOT_CONNECTED) if written is None else not written
+        if self.closed or (self.given is not None and self.given.closed):
+            text = "the session was closed during the request"
+            is_harmless = call.method == "GET" or (unsent and written is not None)
+            return SessionClosedError(text) if is_harmless else TransportError(text)
         if isinstance(error, UnicodeError):
             return ConfigurationError("a header of your http session, or its proxy's, cannot be encoded")
         if not (late or isinstance(error, aiohttp.ClientError | HttpProcessingError | OSError)):
             return None
-        unsent = isinstance(error, _NOT_CONNECTED) if attempt.written is None else not attempt.written
         is_untrusted = isinstance(error, _NOT_TRUSTED)
         hint = ""
         is_direct = self.given is None and self.proxy is None
@@ -267,8 +239,9 @@ class Transport:
 
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
-        for attempt in self._attempts:
-            attempt.end()
+        for deadline in self._deadlines:
+            with suppress(RuntimeError):  # it has passed
+                deadline.reschedule(0.0)
         for http in self._own.values():
             await http.close()
 
@@ -290,8 +263,6 @@ def describe(error: BaseException) -> str:
             f"{text}; compare the host in base_url with the certificate, and this machine's clock with the "
             "time; for a company's own authority set SSL_CERT_FILE to a file that has its certificate too"
         )
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"{text}; raise the limit on open files (ulimit -n), or lower concurrency"
     return text
 
 
@@ -305,9 +276,9 @@ _PLAIN = UNRESERVED + b","
 
 
 def _quoted(text: str) -> str:
-    return text if text.isascii() and not text.encode().translate(None, _PLAIN) else _quoted_by_yarl(text)
+    return text if text.isascii() and not text.encode().translate(None, _PLAIN) else _encoded(text)
 
 
 @lru_cache(maxsize=256)  # the same date ranges are requested for many slashtags
-def _quoted_by_yarl(text: str) -> str:
-    return URL.build(query={"q": text}).raw_query_string.removeprefix("q=")
+def _encoded(text: str) -> str:
+    return quote(text, safe=",:/@")

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from math import ceil
 from threading import Event, Thread
 from time import monotonic
 from traceback import format_exception
@@ -173,8 +172,6 @@ class Watch:
             self._answers, self._answered_at = answers, now
         if metrics.waiting and metrics.paused_for >= SHOWN_AFTER:
             return f"waiting {metrics.paused_for:.0f} s for the service's limit"
-        if metrics.retry_in > 0 and not metrics.in_flight:
-            return f"retrying in {ceil(metrics.retry_in)} s"
         silence = now - self._answered_at if metrics.in_flight else 0.0
         return f"no answer for {silence:.0f} s" if silence >= SHOWN_AFTER else ""
 
