@@ -1,93 +1,57 @@
-"""Worker pools, background tasks and iterators over their results."""
+"""Workers, background tasks and iterators over their results."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import chain, islice
 from typing import Any, Generic, Self, TypeVar
-
-import anyio
-from anyio.abc import TaskGroup
 
 from ._core.checks import Progress
 from ._errors import SessionClosedError, SlashtagError
 from ._files import running_loop
 
-W = TypeVar("W")
 T = TypeVar("T")
 R = TypeVar("R")
-
-Source = Iterable[W] | AsyncIterator[W]
-Work = Callable[[W], Awaitable[Iterable[W] | None]]
 
 #: Most results that wait for their consumer.
 MOST_WAITING = 64
 _END = object()
 
 
-class WorkerPool(Generic[W]):
-    """Worker pool that runs `work(item)` for every item with up to `workers` tasks; follow-up items go first.
+async def run_workers(items: Iterable[T], work: Callable[[T], Awaitable[object]], workers: int) -> None:
+    """Run `work(item)` for every item, up to `workers` at a time; each takes the next item when it is free.
 
-    `work(item)` may return follow-up items. Workers are started as needed and end when they find nothing to
-    do. At the end the source is closed if it has `aclose`.
+    The first failure cancels the others and is raised as it is.
     """
+    source = iter(items)
+    firsts = list(islice(source, 2))
+    if len(firsts) < 2 or workers == 1:
+        # Without a task, which costs half as much as a request.
+        for item in chain(firsts, source):
+            await work(item)
+        return
+    source, left = chain(firsts, source), workers
 
-    def __init__(self, source: Source[W], work: Work[W], workers: int) -> None:
-        self._source = source if isinstance(source, AsyncIterator) else each_of(source)
-        self._work = work
-        self._workers = workers
-        self._follow_ups: deque[W] = deque()
-        #: Whether a worker may ask the source for an item: one at a time may, until its end.
-        self._may_ask = True
-        self._alive = 0
-        #: Workers that have been started and have taken no item yet.
-        self._starting = 0
+    async def serve() -> None:
+        nonlocal left
+        for item in source:
+            if left:
+                left -= 1
+                group.create_task(serve())
+            await work(item)
 
-    async def run(self) -> None:
-        """Process all items; the first failure cancels the others and is raised without an ExceptionGroup."""
-        failure: BaseException
-        try:
-            async with anyio.create_task_group() as group:
-                self._start_workers(group)
-            return
-        except BaseExceptionGroup as errors:
-            # The others are results of the cancellation that it caused.
-            failure = errors.exceptions[0]
-        finally:
-            if (close := getattr(self._source, "aclose", None)) is not None:
-                await close()
-        raise failure
-
-    def _start_workers(self, group: TaskGroup) -> None:
-        """Start one worker for each follow-up item and one for the source, up to the maximum."""
-        missing = len(self._follow_ups) + self._may_ask - self._starting
-        for _ in range(min(missing, self._workers - self._alive)):
-            self._alive += 1
-            self._starting += 1
-            group.start_soon(self._serve, group)
-
-    async def _serve(self, group: TaskGroup) -> None:
-        self._starting -= 1
-        while self._follow_ups or self._may_ask:
-            try:
-                item = self._follow_ups.popleft() if self._follow_ups else await self._next()
-            except StopAsyncIteration:
-                continue
-            self._start_workers(group)
-            more = await self._work(item)
-            if more:
-                self._follow_ups.extend(more)
-        self._alive -= 1
-
-    async def _next(self) -> W:
-        """Return the next item of the source; raises StopAsyncIteration once there is none."""
-        self._may_ask = False  # and for good if there is none
-        item = await anext(self._source)
-        self._may_ask = True
-        return item
+    try:
+        async with asyncio.TaskGroup() as group:
+            left -= 1
+            group.create_task(serve())
+        return
+    except BaseExceptionGroup as errors:
+        # The others are results of the cancellation that it caused.
+        failure = errors.exceptions[0]
+    raise failure
 
 
 async def results_of(
@@ -106,14 +70,8 @@ async def results_of(
         if progress is not None:
             progress(len(found), len(given))
 
-    await WorkerPool(range(len(given)), keep, len(given)).run()
+    await run_workers(range(len(given)), keep, len(given))
     return [found[n] for n in range(len(given))]
-
-
-async def each_of(items: Iterable[T]) -> AsyncGenerator[T]:
-    """Yield items as if they were read asynchronously."""
-    for item in items:
-        yield item
 
 
 class Tasks:
@@ -248,9 +206,11 @@ class Results(Stream[T]):
     Made by `stats.collect_each` and `urls.update_many`. Raises what the requests raise.
     """
 
-    def __init__(self, tasks: Tasks, pool: WorkerPool[Any], queue: asyncio.Queue[T]) -> None:
+    def __init__(
+        self, tasks: Tasks, run: Callable[[], Coroutine[Any, Any, None]], queue: asyncio.Queue[T]
+    ) -> None:
         super().__init__(tasks)
-        self._pool = pool
+        self._run = run
         #: Results that wait for their consumer, and the mark of the end if there was room for it.
         self._queue: asyncio.Queue[Any] = queue
         self._runner: asyncio.Task[None] | None = None
@@ -261,7 +221,7 @@ class Results(Stream[T]):
 
     async def _next(self) -> T:
         if self._runner is None:
-            self._runner = self._tasks.spawn(self._pool.run())
+            self._runner = self._tasks.spawn(self._run())
             self._runner.add_done_callback(partial(_mark_end, self._queue))
         if not (self._runner.done() and self._queue.empty()):
             item: T = await self._queue.get()

@@ -327,7 +327,7 @@ async def test_nothing_that_is_under_way_keeps_an_iterator_alive(box: Sandbox) -
                 iterator = make(api)
                 await give_up_at_once(iterator)
                 del iterator
-                for _ in range(20):
+                for _ in range(200):
                     await asyncio.sleep(0)
                 # Without the garbage collector's help: no cycle of references keeps it going.
                 assert len(asyncio.all_tasks()) == 1

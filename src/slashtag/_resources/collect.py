@@ -6,7 +6,7 @@ from typing import TypeVar
 from .._core.batches import Selector, without
 from .._core.plan import Plan, StatsRequest, empty_sum
 from .._errors import SlashtagError
-from .._fanout import WorkerPool
+from .._fanout import run_workers
 from .._summed_statistics import Statistics
 from .run_state import RunState
 from .stats_fetcher import StatsFetcher
@@ -54,11 +54,7 @@ async def collect(
             elif state.total is not None:
                 state.total += len(parts) - 1
 
-    if state.total == 1:
-        # Without a worker pool, which costs half as much as the request.
-        await work(next(requests))
-    else:
-        await WorkerPool(requests, work, workers).run()
+    await run_workers(requests, work, workers)
     state.tell_failures(plan)
     running_sum.add_missing(state.missing)
     return running_sum.result()

@@ -25,7 +25,7 @@ from .._core.search.search import Search
 from .._core.statistics_answers import RangeAnswer
 from .._core.windows import TimeSlice, Window, midnight
 from .._errors import SlashtagError
-from .._fanout import MOST_WAITING, WorkerPool
+from .._fanout import MOST_WAITING, run_workers
 from .._files import in_thread
 from .._summed_statistics import RangeStats, RunningSum, Statistics
 from .run_state import RunState
@@ -73,8 +73,8 @@ class EachRun(Generic[R]):
             size = len(selectors) if not self._ordered else MAX_KEYS if has_tags else 1
             groups = [selectors[n : n + size] for n in range(0, len(selectors), size)]
         # The first alone: beside others it would take as long as these.
-        await WorkerPool(groups[:1], self._collect, 1).run()
-        await WorkerPool(groups[1:], self._collect, 1 if self._ordered else GROUPS_AT_ONCE).run()
+        await run_workers(groups[:1], self._collect, 1)
+        await run_workers(groups[1:], self._collect, 1 if self._ordered else GROUPS_AT_ONCE)
         self._state.tell_failures(plan, of_names=True)
 
     async def _collect(self, selectors: Sequence[Selector]) -> None:
@@ -82,7 +82,7 @@ class EachRun(Generic[R]):
         try:
             if self._infers:
                 search = partial(self._search, group)
-                await WorkerPool(self._plan._time_slices, search, WINDOWS_AT_ONCE).run()
+                await run_workers(self._plan._time_slices, search, WINDOWS_AT_ONCE)
             else:
                 singles = (one for selector in selectors for one in selector.singles())
                 await self._ask_alone(group, ((one, each) for one in singles for each in group.open))
@@ -126,7 +126,7 @@ class EachRun(Generic[R]):
             if not self._infers and not self._ordered and group.is_complete(name):
                 await self._deliver(group, name)
 
-        await WorkerPool(items, ask, self._workers).run()
+        await run_workers(items, ask, self._workers)
 
     async def _search(self, group: "_Group[R]", time_slice: TimeSlice) -> None:
         """Find what each slashtag of a group has in a time slice."""
@@ -140,7 +140,7 @@ class EachRun(Generic[R]):
         while True:
             async with self._deduction:
                 questions = await in_thread(partial(next, rounds, ()))
-            await WorkerPool(questions, partial(self._answer, group, time_slice), self._workers).run()
+            await run_workers(questions, partial(self._answer, group, time_slice), self._workers)
             if questions and is_first:
                 search.mark_unresolved(busy(questions, window, datetime.now(UTC)))
             is_first = False

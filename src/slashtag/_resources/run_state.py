@@ -6,7 +6,8 @@ a batch is refused (400, 403, 404, 413, 414)       its halves are sent (`collect
 a batch fails otherwise, and failures are told     its halves are sent, once each
 a slashtag alone                                   it is asked alone, once each time, in the rest of the run
 MOST_OF_PARTS requests, without a success          no part of what has failed is sent, until another succeeds
-MOST_IN_ROW requests, without a success            nothing more is sent, and all that is left fails as they do
+MOST_IN_ROW requests, without a success, or        nothing more is sent, and all that is left fails as they do
+MOST_AT_FIRST before any success
 an unknown tag                                     the others are asked: it says nothing about them
 """
 
@@ -35,8 +36,8 @@ from .stats_fetcher import StatsFetcher
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Failures of a run without a success between them: each of the 32 batches that are under way by default may
-#: have a slashtag at fault, and then half of their first halves.
-MOST_OF_PARTS, MOST_IN_ROW = 48, 64
+#: have a slashtag at fault, and then half of their first halves. All slashtags of a batch of 100 may be.
+MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
 
 log = logging.getLogger("slashtag")
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class RunState:
         self._suspects: set[str] = set()
         #: Of these, all of batches that were not refused, and so failed after all attempts.
         self._tried: set[str] = set()
-        self._in_row = 0
+        self._in_row, self._most_in_row = 0, MOST_AT_FIRST
         self._last: SlashtagError | None = None
         #: The error of all requests, once nothing more is sent.
         self.end: SlashtagError | None = None
@@ -120,7 +121,7 @@ class RunState:
         except SlashtagError as error:
             if not isinstance(error, UnknownTagError):
                 self._in_row, self._last = self._in_row + 1, error
-                if self._in_row >= MOST_IN_ROW:
+                if self._in_row >= self._most_in_row:
                     self.end = error
             self._suspects.update(selector.keys)
             if not is_refusal(error):
@@ -128,7 +129,7 @@ class RunState:
             if len(selector.keys) == 1:
                 self.alone.update(selector.keys)
             raise
-        self._in_row = 0
+        self._in_row, self._most_in_row = 0, MOST_IN_ROW
         if self._suspects:
             self._suspects.difference_update(selector.keys)
             self._tried.difference_update(selector.keys)

@@ -14,7 +14,7 @@ from .._core.plan import Plan, make_plan
 from .._core.queries import AllTime, CountryGeo, DateRange, Query, Year, check_query
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
-from .._fanout import Results, Tasks, WorkerPool
+from .._fanout import Results, Tasks
 from .._sending.sender import Sender
 from .._summed_statistics import RunningSum, Statistics
 from .by_tag import StatsByTag, collect_by_tag
@@ -313,11 +313,12 @@ class Stats:
             self._fetcher(fresh), state, inferred=inferred, ordered=ordered, workers=self._workers
         )
 
-        async def start(given: Plan[R] | AsyncIterable[Key]) -> None:
+        given = keys if isinstance(keys, AsyncIterable) else plan_of(keys)
+
+        async def start() -> None:
             await run.run(given if isinstance(given, Plan) else plan_of(await read_keys(given)))
 
-        given = keys if isinstance(keys, AsyncIterable) else plan_of(keys)
-        return Results(self._tasks, WorkerPool([given], start, 1), run.results)
+        return Results(self._tasks, start, run.results)
 
     async def top(self, query: Query[R], n: int = 20, *, keys: Keys, timezone: Zone = None) -> dict[str, R]:
         """Return the `n` slashtags with most clicks and their statistics, the most first.

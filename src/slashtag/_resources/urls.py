@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import Literal
 from urllib.parse import quote, unquote
@@ -17,7 +18,7 @@ from .._core.checks import Progress, check_callback, check_int, check_text
 from .._core.limits import MAX_ID, MAX_PASSWORD, MAX_SLASHTAG
 from .._core.secret import hidden
 from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
-from .._fanout import MOST_WAITING, Results, Tasks, WorkerPool
+from .._fanout import MOST_WAITING, Results, Tasks, run_workers
 from .._records import REDIRECT_CODES, Page, ShortUrl
 from .._sending.sender import Sender
 from .listing import Resource
@@ -208,8 +209,7 @@ class Urls(Resource[ShortUrl]):
             if progress is not None:
                 progress(next(done), len(calls))
 
-        pool = WorkerPool(calls, work, self._workers)
-        return Results(self._tasks, pool, results)
+        return Results(self._tasks, partial(run_workers, calls, work, self._workers), results)
 
 
 def check_change(change: Change) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, Results
 from .._files import check_local_path, in_thread
-from .._internal import Tasks, WorkerPool, check_callback
+from .._internal import Tasks, check_callback
 from ..tables import Column, Table, open_table
 from ._changes import ChangeRow, DoubtfulChangesError, Problem, read_rows
 from ._doubts import doubts
@@ -61,7 +61,7 @@ class BulkUpdate(Results[RowOutcome]):
         progress: Progress | None = None,
     ) -> None:
         # Not held back by who reads them: outcomes are recorded as they come.
-        super().__init__(Tasks(), WorkerPool((None,), self._run, 1), asyncio.Queue())
+        super().__init__(Tasks(), self._run_once, asyncio.Queue())
         check_callback("confirm", confirm)
         self._session, self._confirm, self._or_id, self._progress = session, confirm, or_id, progress
         if isinstance(changes, str | os.PathLike):
@@ -97,7 +97,7 @@ class BulkUpdate(Results[RowOutcome]):
         found.doubts = doubts(found, links)
         return found
 
-    async def _run(self, _: None) -> None:
+    async def _run_once(self) -> None:
         with opened(self.path, self._session) as file:
             found = await self._plan(file)
             if found.doubts and self._confirm is not True:

@@ -26,7 +26,7 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any, NamedTuple
 
 from .. import AllTime, AsyncSession, DateRange, Failure, OnError, Progress
-from .._internal import WorkerPool
+from .._internal import run_workers
 from ._tables import Span
 from ._warehouse import Warehouse
 
@@ -157,7 +157,7 @@ class Comparison:
         """Yield what differs, the newest month first."""
         for stray in await self._read():
             yield stray
-        await WorkerPool(enumerate(self._batches), self._compare, 64).run()
+        await run_workers(enumerate(self._batches), self._compare, 64)
         if self._mistaken:
             log.info("%d sums of months are not those of their days, which count", self._mistaken)
         self._total += sum(map(len, self._todo.values()))

@@ -14,7 +14,7 @@ from .. import (
     Progress,
     parse_zone,
 )
-from .._internal import WorkerPool, windows
+from .._internal import run_workers, windows
 
 #: The longest span of hours, in days, and the most of them that are counted at once.
 MOST_DAYS, WORKERS = 32, 64
@@ -67,7 +67,7 @@ async def hourly_clicks(
         if progress is not None:
             progress(done, len(jobs))
 
-    await WorkerPool(jobs, count, WORKERS).run()
+    await run_workers(jobs, count, WORKERS)
     left, today = Counter(days.clicks), now.astimezone(zone).date()
     for hour, counted in clicks.items():
         left[hour.date()] -= counted
