@@ -140,21 +140,25 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
     return keys
 
 
-def plain_batches(keys: Sequence[Any], max_keys_bytes: int) -> list[Selector] | None:
+def plain_batches(keys: Iterable[Any], max_keys_bytes: int) -> list[Selector] | None:
     """Return the batches if no rule of `check_slashtag` can be broken, or None.
 
-    That is seen of all slashtags at once, joined: one by one would cost more than the request. They are str
-    of unreserved characters only, none is empty, and together those of a batch are no longer than one may be.
+    That is seen of all slashtags of a batch at once, joined: one by one would cost more than the request.
+    They are str of unreserved characters only, none is empty, and they are no longer than one may be.
     """
+    most = min(max_keys_bytes, MAX_SLASHTAG_BYTES)
     try:
-        data = ",".join(keys).encode()
+        unique = dict.fromkeys(keys)
+        batches = in_batches(tuple(unique))
+        texts = [",".join(batch).encode() for batch in batches]
     except (TypeError, UnicodeEncodeError):
         return None
-    if data.translate(None, UNRESERVED + b",") or data.count(b",") >= max(1, len(keys)) or "" in keys:
-        return None
-    found = [Selector(keys=tuple(batch)) for batch in in_batches(tuple(dict.fromkeys(keys)))]
-    most = min(max_keys_bytes, MAX_SLASHTAG_BYTES)
-    return found if all(sum(map(len, each.keys)) + 3 * len(each.keys) <= most for each in found) else None
+    for batch, text in zip(batches, texts, strict=True):
+        has_comma = text.count(b",") >= len(batch)
+        # A comma counts as if it were encoded.
+        if has_comma or len(text) + 2 * len(batch) > most or text.translate(None, UNRESERVED + b","):
+            return None
+    return None if "" in unique else [Selector(keys=tuple(batch)) for batch in batches]
 
 
 def _batches(keys: Iterable[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> list[Selector]:

@@ -282,8 +282,7 @@ def check_age(
 
     It was made when it arrived, at `now`, less its Age; both are times of this machine, in epoch seconds.
     """
-    made = now - _age(headers)
-    if call.made_after is not None and made < call.made_after:
+    if call.made_after is not None and (made := now - _age(headers)) < call.made_after:
         text = f"a cache answered, with what was so {now - made:.0f} s before"
         raise UnexpectedResponseError(text, status=200, repeatable=False, headers=scrubber.headers(headers))
 

@@ -82,20 +82,15 @@ class Transport:
     #: Our own sessions, by whether each request has a new connection.
     _own: dict[bool, aiohttp.ClientSession] = field(default_factory=dict[bool, aiohttp.ClientSession])
     _deadlines: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
-    _has_answered: bool = False
 
     def __post_init__(self) -> None:
         password = None if self.proxy is None else self.proxy.password
         self.scrubber = Scrubber((self.credentials.apikey, self.credentials.apisecret, password))
         self._origin = str(self.base.origin())
-        #: Headers that aiohttp adds to every request: to those of a proxy too, so without credentials then.
-        self._headers = {"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"}
-        self._added = self.credentials.headers
+        #: Not those of our aiohttp session, which a proxy would get too when it is asked for a tunnel.
+        self._headers = self.credentials.headers
         if self.proxy is not None and self._origin.startswith("http:"):
-            self._added |= self.proxy.headers  # without a tunnel the proxy reads the request itself
-        if self.given is None and self.proxy is None:
-            self._headers |= self._added
-            self._added = {}
+            self._headers |= self.proxy.headers  # without a tunnel the proxy reads the request itself
 
     def bind(self) -> None:
         """Bind the session to the event loop that first uses it; raises ConfigurationError in another."""
@@ -123,7 +118,7 @@ class Transport:
             self._own[is_fresh] = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0, force_close=is_fresh),
-                headers=self._headers,
+                headers={"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=_NO_TIMEOUT,
                 trace_configs=[trace] if is_fresh else None,
@@ -162,7 +157,6 @@ class Transport:
                 raise  # such as one of the user's middleware
         else:
             if len(body) <= max_bytes:
-                self._has_answered = True
                 return response
             scrub = self.scrubber.adding(call.secrets)
             failure = UnexpectedResponseError(
@@ -180,7 +174,7 @@ class Transport:
     async def _send(
         self, call: Call[Any], is_fresh: bool, written: list[bool] | None, max_bytes: int
     ) -> Response:
-        headers, options = self._added, dict[str, Any]()
+        headers, options = self._headers, dict[str, Any]()
         if call.again:
             headers = headers | {"Cache-Control": "no-cache"}
         if written is not None:
@@ -229,7 +223,7 @@ class Transport:
         is_untrusted = isinstance(error, _NOT_TRUSTED)
         hint = ""
         is_direct = self.given is None and self.proxy is None
-        if is_direct and not self._has_answered and {"HTTPS_PROXY", "https_proxy"} & os.environ.keys():
+        if is_direct and {"HTTPS_PROXY", "https_proxy"} & os.environ.keys():
             hint = "; HTTPS_PROXY is not used: if the network needs it, set proxy= or SLASHTAG_PROXY"
         if late:
             text = f"no {'connection' if unsent else 'complete answer'} within {late}{hint}"
