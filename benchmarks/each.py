@@ -260,20 +260,6 @@ def rows(size: float) -> Iterator[Row]:
         ratios.append(service.requests / count)
     name = "7 days x 16 to 100 links, 0.5 to 16 clicks each: requests / links"
     yield Row(name, fmean(ratios), goal="<= 0.87")
-    before = {link.slashtag: link.hits for link in Service(real).hits()}
-    today, draw = LAST + timedelta(days=1), random.Random(1)
-    changed = draw.sample(list(real), max(1, links // 100))
-    for key in changed:
-        real[key].append((today, draw.choice(labels)))
-    service, query = Service(real), DateRange(today, today)
-    results = asyncio.run(table(service, query, list(service.hits()), earlier_hits=before))
-    wrong += check(service, query, results)
-    yield Row(
-        f"a day on which {len(changed)} of {links:,} links changed: requests / (changes + batches)",
-        service.requests / (len(changed) + links / BATCH),
-        goal="<= 0.9",
-        note=f"{service.requests:,} requests",
-    )
     now = datetime.now(UTC).date()
     moved = {
         key: [(day + (now - LAST), each) for day, each in clicks] for key, clicks in account(links).items()

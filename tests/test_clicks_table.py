@@ -188,9 +188,7 @@ async def test_a_table_counts_what_failed(box: Sandbox, session: AsyncSession) -
     wrong = links[3].slashtag
     box.faults = [Fault(kind="400", slashtag=wrong)]
     failures: list[Failure[RangeStats]] = []
-    found = await session.stats.table(
-        Day("2024-05-01"), keys=session.urls.list(), inferred=False, on_error=failures.append
-    )
+    found = await session.stats.table(Day("2024-05-01"), keys=session.urls.list(), on_error=failures.append)
     assert (found.complete, found.missing, len(failures)) == (False, 2, 2)
     with pytest.raises(ExportError):
         arrow.table(found)

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Generic, Self, TypeVar
 
-from ._core.checks import Progress
 from ._errors import SessionClosedError, SlashtagError
 from ._files import running_loop
 
@@ -54,21 +53,16 @@ async def run_workers(items: Iterable[T], work: Callable[[T], Awaitable[object]]
     raise failure
 
 
-async def results_of(
-    work: Callable[[T], Awaitable[R]], items: Iterable[T], progress: Progress | None = None
-) -> list[R]:
+async def results_of(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
     """Return the results of `work(item)` in the order of the items; all are under way at once.
 
     The first failure cancels the others and is raised as it is; with asyncio.gather these would go on.
-    `progress` is called with (items done, total).
     """
     given = list(items)
     found: dict[int, R] = {}
 
     async def keep(n: int) -> None:
         found[n] = await work(given[n])
-        if progress is not None:
-            progress(len(found), len(given))
 
     await run_workers(range(len(given)), keep, len(given))
     return [found[n] for n in range(len(given))]

@@ -33,7 +33,7 @@ from ._errors import (
 from ._fanout import Results
 from ._records import Page, ShortUrl, Tag
 from ._resources.listing import Listing
-from ._resources.run_state import Failure, OnError
+from ._resources.run import Failure, OnError
 from ._resources.urls import Change, Outcome
 from ._sending.metrics import Metrics
 from ._session import AsyncSession

@@ -286,12 +286,12 @@ class AsyncSession:
         return view
 
     def _list_on_request(self, progress: Progress | None = None) -> Listing[ShortUrl]:
-        """List all links as `list` does with `anew`, and accept no answer from before it was asked for.
+        """List all links past caches, and accept no answer from before it was asked for.
 
         Iterating raises UnexpectedResponseError for an answer that is older by its Age, as of a cache that
         answers all the same.
         """
-        return Listing(self.urls, Paging(), progress, again=True, made_after=time())
+        return Listing(self.urls, Paging(), progress, made_after=time())
 
     async def __aenter__(self) -> Self:
         self._transport.bind()

@@ -234,8 +234,7 @@ async def test_links_that_exchange_their_slashtags_are_asked_again(box: Sandbox,
             for link, other in zip(changed, slashtags[1:] + slashtags[:1], strict=True):
                 rename(box, link.id, other)
         async with client(box, journal=path) as job:
-            found = await job.urls.find(slashtags)
-            keys = [link for link in found.values() if link is not None]
+            keys = [link for link in await job.urls.list().to_list() if link.slashtag in slashtags]
             table = await job.stats.collect_each(SPAN, keys=keys, inferred=False, ordered=True).to_dict()
         true = box.truth.per_key("2023-01-01", "2023-12-31")
         assert [table[key].clicks for key in slashtags] == [true[key].clicks for key in slashtags]

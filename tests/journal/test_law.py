@@ -168,8 +168,8 @@ class Job:
             kept, by = Kept(), "tag" if self.kind == "tags" else "slashtag"
             keys = None
             if self.kind == "file":
-                found = await session.urls.find(self.given)
-                keys = [link for link in found.values() if link is not None]
+                found = {link.slashtag: link for link in await listing.to_list()}
+                keys = [found[key] for key in self.given if key in found]
             await export_clicks(session, self.span, kept, keys=keys, by=by)  # type: ignore[arg-type]
             table: dict[str, dict[date, int]] = {}
             for row in kept.rows:

@@ -170,7 +170,8 @@ def test_what_fails_is_said_and_a_refused_slashtag_costs_itself_only(
         assert failed == ["bad"]
     assert sorted([*found, *failed]) == sorted(keys)
     assert all(stats == whole[key] for key, stats in found.items())
-    assert progress == [(done, len(keys)) for done in range(1, len(keys) + 1)]
+    steps = len(keys) * len(query._time_slices(zone, datetime.now(UTC), "inclusive"))
+    assert progress == [(done, steps) for done in range(1, steps + 1)]
 
 
 def test_an_error_is_raised_for_the_slashtag_at_fault() -> None:
@@ -233,27 +234,6 @@ def test_a_click_while_a_quiet_day_is_searched_makes_no_link_lose_or_win_any() -
             found = each_total(send, keys, Day(today))
             assert found[late] - clicks.get(late, 0) in (0, 1)
             assert {**found, late: 0} == {**{key: clicks.get(key, 0) for key in keys}, late: 0}
-
-
-@pytest.mark.parametrize("days", [1, 30])
-def test_of_days_that_are_not_over_and_busy_each_link_is_asked_alone(days: int) -> None:
-    # So many that one is expected at each moment, though each link has only a few.
-    now, keys = datetime.now(UTC), [f"k{n}" for n in range(1_000)]
-    many = 10**9
-    clicks = dict.fromkeys(keys[:100], many) | dict.fromkeys(keys[100:200], 1)
-
-    def honest_days(call: Call[Any]) -> RangeAnswer:
-        asked.append(call.keys)
-        total = sum(clicks.get(key, 0) for key in call.keys)
-        return RangeAnswer(
-            total, clicks={now.date(): total}, **{key: {"-": total} for key in RangeStats.SUMS}
-        )
-
-    asked: list[tuple[str, ...]] = []
-    query = DateRange(now.date() - timedelta(days=days - 1), now.date())
-    assert each_total(honest_days, keys, query) == {key: clicks.get(key, 0) for key in keys}
-    assert {(key,) for key in keys[:100]} <= {*asked}
-    assert len(asked) < 500
 
 
 def test_of_busy_links_each_is_asked_once_and_of_days_to_come_all_at_once() -> None:
@@ -371,16 +351,3 @@ def test_hits_decide_the_order_and_nothing_else() -> None:
 
 def test_ordered_results_come_in_the_order_of_keys_whatever_their_hits() -> None:
     assert list(each_total(Counter(MANY, honest), links(MANY), ordered=True)) == list(MANY)
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_daily_table_asks_for_links_whose_hits_changed_and_once_a_batch(asynchronous: bool) -> None:
-    before = {f"k{n}": n % 97 for n in range(5_000)}
-    clicks = {f"k{n}": 1 + n % 3 for n in range(17, 5_000, 100)}
-    now = links({key: n + clicks.get(key, 0) for key, n in before.items()})
-    service = Counter(clicks, honest)
-    keys = arriving(now) if asynchronous else now
-    totals = each_total(service, keys, earlier_hits=before)  # type: ignore[arg-type]
-    assert totals == {key: clicks.get(key, 0) for key in before}
-    assert len(clicks) == 50
-    assert len(service.asked) <= 50 + 50 + 4 + 2 * 8

@@ -21,11 +21,8 @@ from slashtag import (
     Day,
     SessionClosedError,
 )
-from slashtag._fanout import Stream, Tasks
-from slashtag._resources.keys import read_keys
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import client
-from tests.support.sending import until
 
 Make = Callable[[AsyncSession], Any]
 Way = Callable[[AsyncSession, Make, int], Awaitable[object]]
@@ -344,31 +341,3 @@ async def test_a_first_page_that_fails_ends_what_asks_about_its_links(
         with pytest.raises(BadRequestError):
             await anext(each)
         await nothing_is_left(api)
-
-
-class Slow(Stream[str]):
-    """101 slashtags, then none; it takes a while to close."""
-
-    given = 0
-    ended = False
-
-    async def _next(self) -> str:
-        self.given += 1
-        if self.given > 101:
-            await asyncio.Event().wait()
-        return f"s{self.given}"
-
-    async def aclose(self) -> None:
-        await asyncio.sleep(0)
-        await super().aclose()
-        self.ended = True
-
-
-async def test_a_listing_is_closed_to_its_end_though_the_run_was_cancelled() -> None:
-    keys = Slow(Tasks())
-    reading = asyncio.create_task(read_keys(keys))
-    await until(lambda: keys.given > 101)
-    reading.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
-    assert keys.ended

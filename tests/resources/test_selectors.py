@@ -119,7 +119,7 @@ async def test_a_range_that_leaves_the_calendar_in_its_zone_is_refused() -> None
             with pytest.raises(InvalidRequestError, match="outside the calendar"):
                 await api.stats.collect(late, keys=keys, timezone="+02:00")
         with pytest.raises(InvalidRequestError, match="outside the calendar"):
-            api.stats.collect_each(late, keys=["a"], timezone="+02:00")
+            await anext(api.stats.collect_each(late, keys=["a"], timezone="+02:00"))
         assert server.requests == []
 
 
@@ -211,4 +211,4 @@ async def test_only_a_query_is_a_query(query: Any) -> None:
             with pytest.raises(InvalidRequestError, match="a query is a DateRange, Day, Year"):
                 await api.stats.collect(query, keys=keys)
             with pytest.raises(InvalidRequestError, match="a query is a DateRange, Day, Year"):
-                api.stats.collect_each(query, keys=keys)
+                await anext(api.stats.collect_each(query, keys=keys))

@@ -286,30 +286,3 @@ async def test_links_on_different_domains_may_get_one_slashtag() -> None:
         ids = [box.add_url("a"), box.add_url("b", domain_id=1)]
         changes = [Change(id, slashtag="c") for id in ids]
         assert [each.status async for each in api.urls.update_many(changes)] == ["done"] * 2
-
-
-async def test_links_are_found_by_slashtag_and_by_short_url() -> None:
-    async with serving(urls=700) as (box, api):
-        urls = box.truth.urls()
-        address = urls[1].short_url
-        keys = [urls[0].slashtag, address, address.split("://")[1] + "/", "nosuch", urls[0].slashtag, ""]
-        found = await api.urls.find(keys)
-        assert list(found) == list(dict.fromkeys(keys))
-        assert [link and link.id for link in found.values()] == [
-            urls[0].id,
-            urls[1].id,
-            urls[1].id,
-            None,
-            None,
-        ]
-
-
-async def test_looking_links_up_ends_with_the_last_one_found() -> None:
-    async with serving(urls=2_600) as (box, api):
-        assert await api.urls.find([]) == {}
-        with pytest.raises(TypeError, match="not one str"):
-            await api.urls.find("abc")
-        assert not box.requests
-        oldest = box.truth.urls()[0]
-        assert await api.urls.find([oldest.slashtag])
-        assert len(box.requests) < 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import AsyncIterable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -221,9 +220,7 @@ def check_slashtag(key: object) -> str:
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
     # The service would count nothing, without a word.
     if key is slashtag and _URL.match(slashtag):
-        raise InvalidRequestError(
-            f"{slashtag!r} is a URL: pass the slashtag, which `session.urls.find` gives too"
-        )
+        raise InvalidRequestError(f"{slashtag!r} is a URL: pass the slashtag")
     if not slashtag:
         raise InvalidRequestError("a slashtag must not be empty")
     if "," in slashtag:
@@ -242,11 +239,3 @@ def encoded_size(text: str) -> int:
     except UnicodeEncodeError:
         raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
     return len(data) + 2 * len(data.translate(None, UNRESERVED))
-
-
-def folded(slashtag: str) -> str:
-    """Return a slashtag, or a name, without case, accents and compatibility forms."""
-    if slashtag.isascii():
-        return slashtag.lower()
-    parts = unicodedata.normalize("NFKD", slashtag.casefold())
-    return "".join(part for part in parts if not unicodedata.combining(part)).casefold()

@@ -16,16 +16,12 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from .._core.batches import check_slashtag
-from .._core.checks import Progress
-from .._core.queries import Query
 from .._errors import InvalidRequestError
 from .._fanout import Results
 from .._records import ShortUrl
 from .._summed_statistics import GeoStats, PeriodStats, Statistics
-from .run_state import OnError
 
 R = TypeVar("R", bound=Statistics)
-Counts = dict[Any, int]
 log = logging.getLogger("slashtag")
 
 
@@ -45,15 +41,13 @@ class StatsByTag(dict["str | None", R]):
 async def collect_by_tag(
     collect: Callable[..., Awaitable[R]],
     collect_each: Callable[..., Results[tuple[str, R]]],
-    query: Query[R],
     links: Iterable[ShortUrl],
     names: dict[int, str],
-    *,
-    progress: Progress | None,
-    on_error: OnError[R] | None,
-    **options: Any,
 ) -> StatsByTag[R]:
-    """Return the statistics of tags, given the names of all by id, and of the links without any."""
+    """Return the statistics of tags, given the names of all by id, and of the links without any.
+
+    `collect` and `collect_each` take `keys` and `tags`, and know the query.
+    """
     of_tag: dict[str, list[ShortUrl]] = {name: [] for name in names.values()}
     by_slashtag: dict[str, list[ShortUrl]] = {}
     uncountable: list[ShortUrl] = []
@@ -73,19 +67,14 @@ async def collect_by_tag(
         are_tagged = {link.tag_id in names for link in same}
         apart[are_tagged.pop() if len(are_tagged) == 1 else None] += same
     tagged, untagged, mixed = apart[True], apart[False], apart[None]
-
-    async def count(keys: list[ShortUrl]) -> R:
-        return await collect(query, keys=keys, on_error=on_error, **options)
-
     # In this order clicks that arrive meanwhile are not taken for more than there are.
-    of_tagged = await count(tagged) if mixed else None
-    each = collect_each(query, tags=of_tag, on_error=on_error, progress=progress, **options)
-    found = await each.to_dict()
-    rest = await count([*untagged, *(link for link in uncountable if link.tag_id not in names)])
+    of_tagged = await collect(keys=tagged) if mixed else None
+    found = await collect_each(tags=of_tag).to_dict()
+    rest = await collect(keys=[*untagged, *(link for link in uncountable if link.tag_id not in names)])
     kind = type(rest)
     by_tag: StatsByTag[R] = StatsByTag({name: found.get(name) or kind(missing=1) for name in of_tag})
     if of_tagged is not None:
-        of_mixed, of_tags = await count(mixed), kind.merge(by_tag.values())
+        of_mixed, of_tags = await collect(keys=mixed), kind.merge(by_tag.values())
         left = _left(of_mixed, of_mixed + of_tagged, of_tags)
         known = not any(link.tag_id in names for link in uncountable)
         rest += left if known else replace(left, reconciles=False)
@@ -98,31 +87,24 @@ def _left(whole: R, total: R, taken: R) -> R:
 
     A number outside does not reconcile.
     """
-    fits = True
+    fits = total.reconciles and taken.reconciles and not taken.missing
 
-    def number(most: int, in_all: int, less: int) -> int:
+    def left(most: Any, in_all: Any, less: Any) -> Any:
         nonlocal fits
-        left = in_all - less
-        fits = fits and 0 <= left <= most
-        return min(most, max(0, left))
+        if not isinstance(most, int):  # counts by label
+            return {label: left(n, in_all[label], less.get(label, type(n)())) for label, n in most.items()}
+        fits = fits and 0 <= in_all - less <= most
+        return min(most, max(0, in_all - less))
 
-    def left(most: Counts, in_all: Counts, less: Counts) -> Counts:
-        return {label: number(n, in_all.get(label, 0), less.get(label, 0)) for label, n in most.items()}
-
-    def of(name: str) -> Any:
-        most, in_all, less = (getattr(each, name) for each in (whole, total, taken))
-        if name == "clicks_breakdown":
-            return {year: left(months, in_all[year], less.get(year, {})) for year, months in most.items()}
-        return left(most, in_all, less) if name in whole.DIMENSIONS else number(most, in_all, less)
-
-    numbers = {"total_clicks", "clicks_total", "clicks_breakdown"} & {*whole.__struct_fields__}
-    members = {name: of(name) for name in {*whole.DIMENSIONS, *numbers}}
-    result = replace(whole, **members, missing=total.missing)
-    if isinstance(result, PeriodStats):
-        unique = min(result.clicks_unique, result.clicks_total)
-        exact = {"clicks_unique": unique, "clicks_repeated": result.clicks_total - unique}
-        result = replace(result, **exact, unique_is_exact=False)
-    if isinstance(result, GeoStats):
-        result = replace(result, places_are_exact=False)
-    reconciles = fits and total.reconciles and taken.reconciles and not taken.missing
-    return replace(result, reconciles=reconciles)
+    names = {"total_clicks", "clicks_total", "clicks_breakdown", *whole.DIMENSIONS}
+    members: dict[str, Any] = {
+        name: left(getattr(whole, name), getattr(total, name), getattr(taken, name))
+        for name in names & {*whole.__struct_fields__}
+    }
+    if isinstance(whole, PeriodStats):
+        unique = min(whole.clicks_unique, members["clicks_total"])
+        members |= {"clicks_unique": unique, "clicks_repeated": members["clicks_total"] - unique}
+        members["unique_is_exact"] = False
+    if isinstance(whole, GeoStats):
+        members["places_are_exact"] = False
+    return replace(whole, **members, missing=total.missing, reconciles=fits)

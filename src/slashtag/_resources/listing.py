@@ -48,7 +48,6 @@ class Resource(Generic[T]):
         start_page: int = 1,
         prefetch: int = 8,
         progress: Progress | None = None,
-        anew: bool = False,
     ) -> Listing[T]:
         """List all records, with requests under way for 1 page, then 2, 3, ... up to `prefetch`.
 
@@ -64,13 +63,13 @@ class Resource(Generic[T]):
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. The
         listing can end early if the service filters records after paging, or caps pages at another length.
 
-        `progress` is called with (records so far, None). `anew` reads past caches, over a new connection a
-        page. Raises InvalidRequestError at once; iterating raises PaginationError if items could be lost, and
-        errors of requests. See docs/service.md, List short URLs; List tags.
+        `progress` is called with (records so far, None). Raises InvalidRequestError at once; iterating raises
+        PaginationError if items could be lost, and errors of requests. See docs/service.md, List short URLs;
+        List tags.
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
         check_callback("progress", progress)
-        return Listing(self, paging, progress, again=anew)
+        return Listing(self, paging, progress)
 
     def _call(self, paging: Paging, page: int, pagesize: int) -> Call[Page[T]]:
         """Return the request for one page."""
@@ -126,7 +125,7 @@ class PageStream(Stream[Page[T]]):
     def _call(self, number: int) -> Call[Page[T]]:
         cursor, listing = self._cursor, self._listing
         call = listing._resource._call(self._paging, number, cursor.requested_size)
-        again = listing._again or cursor.is_read_again
+        again = cursor.is_read_again or listing._made_after is not None
         return replace(call, again=again, made_after=listing._made_after)
 
 
@@ -160,11 +159,10 @@ class Listing(AsyncReadable, Generic[T]):
         paging: Paging,
         progress: Progress | None,
         *,
-        again: bool = False,
         made_after: float | None = None,
     ) -> None:
         self._resource, self._paging, self._progress = resource, paging, progress
-        self._again, self._made_after = again, made_after
+        self._made_after = made_after
         self._tasks = Tasks(resource._tasks)
 
     if not TYPE_CHECKING:

@@ -1,35 +1,32 @@
 """Click statistics: the public methods of `session.stats`, and what they have in common."""
 
-from collections.abc import AsyncIterable, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterable, Iterable
 from datetime import UTC, date, datetime
-from itertools import chain
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from .._clicks_table import ClicksTable
-from .._core.batches import Key, Keys, Selector, TagNames, check_selector, in_fixed_order, select
+from .._core.batches import Key, Keys, TagNames, check_selector, in_fixed_order, select
 from .._core.checks import Progress, check_int
 from .._core.plan import Plan, make_plan
-from .._core.queries import AllTime, CountryGeo, DateRange, Query, Year, check_query
+from .._core.queries import AllTime, CountryGeo, Query, Year, check_query
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
-from .._fanout import Results, Tasks
+from .._fanout import MOST_WAITING, Results, Tasks
 from .._sending.sender import Sender
-from .._summed_statistics import RunningSum, Statistics
+from .._summed_statistics import Statistics
 from .by_tag import StatsByTag, collect_by_tag
-from .collect import collect
-from .collect_each import EachRun
-from .keys import by_activity, read_keys
-from .run_state import Failure, OnError, RunState
-from .stats_fetcher import StatsFetcher
+from .collect_each import collect_each
+from .listing import Listing
+from .run import Failure, OnError, StatsRun
 from .tags import Tags
 from .top import first_places
 from .urls import Urls
 
 R = TypeVar("R", bound=Statistics)
-#: From one place in so many links on a table of all takes fewer requests than `top`.
-FEW_LINKS = 20
 
 
 class Stats:
@@ -83,26 +80,9 @@ class Stats:
         """
         if isinstance(keys, AsyncIterable):
             raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
-        state = RunState(None, None)  # counts slashtags that cannot be requested
-        plan = self._plan(state, query, keys, tag, tags, timezone)
-        return replace(plan, missing=state.missing)
-
-    def _plan(
-        self,
-        state: RunState,
-        query: Query[R],
-        keys: Iterable[Key] | None,
-        tag: str | None,
-        tags: TagNames | None,
-        timezone: Zone,
-    ) -> Plan[R]:
-        """Make a plan; a journal keeps the order of links, so that its job asks about the same batches."""
-        check_selector(keys, tag, tags)
-        if keys is not None and self._sender.journal is not None:
-            named: dict[Any, Key] = {getattr(key, "id", key): key for key in in_fixed_order(keys)}
-            keys = [named[name] for name in self._sender.journal.order(named)]
-        selectors = select(keys, tag, tags, self._max_keys_bytes, state.report_bad_key)
-        return make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
+        run = self._run(None, None)  # counts slashtags that cannot be requested
+        plan = self._plan(run, query, keys, tag, tags, timezone)
+        return replace(plan, missing=run.missing)
 
     async def run(
         self, plan: Plan[R], *, progress: Progress | None = None, on_error: OnError[R] | None = None
@@ -111,9 +91,9 @@ class Stats:
 
         `progress` is called with (requests done, total). See `collect` for errors and `on_error`.
         """
-        state = RunState(progress, on_error)
-        state.total, state.missing = len(plan), plan.missing
-        return await collect(self._fetcher(), plan, plan._requests(), state, self._workers)
+        run = self._run(progress, on_error)
+        run.missing = plan.missing
+        return await run.collect(plan)
 
     async def retry(
         self,
@@ -128,31 +108,19 @@ class Stats:
         It still lacks what fails again, if `on_error` gets that, and what cannot be requested
         (`Failure.plan`). `progress` is called with (requests done, total). For results by slashtag, or a
         table, collect the `keys` of the failures. Raises InvalidRequestError, before anything is sent, for
-        failures of another result, and for one that is passed twice; otherwise as `collect`.
+        failures of another result; otherwise as `collect`.
         """
-        if not isinstance(partial, Statistics):
-            raise TypeError("pass the partial result of `collect` or `run`")
-        plans = [failure.plan for failure in failures if failure.plan is not None]
+        plans = list(dict.fromkeys(failure.plan for failure in failures if failure.plan is not None))
+        kinds = {type(partial), *(plan.query._answer_type.result_type for plan in plans)}
         lacking = sum(map(len, plans))
-        if len({(plan.query, plan._selectors, plan._time_slices) for plan in plans}) < len(plans):
-            raise InvalidRequestError("a failure is passed twice, and would be counted twice")
-        if any(plan.query._answer_type.result_type is not type(partial) for plan in plans):
-            raise InvalidRequestError("the failures are of another kind of query than the result")
-        if lacking > partial.missing:
+        if len(kinds) > 1 or not isinstance(partial, Statistics) or lacking > partial.missing:
             raise InvalidRequestError(
-                f"the result lacks {partial.missing} requests, and the failures are of {lacking}: pass the "
-                "result that they are of; those of collect_each are of results by slashtag, say"
+                f"pass the result of `collect` or `run` that the failures, of {lacking} requests, are of"
             )
         if not plans:
             return partial
-        state = RunState(progress, on_error)
-        state.total = lacking
-        requests = chain.from_iterable(plan._requests() for plan in plans)
-        running_sum = RunningSum(type(partial))
-        running_sum.add(partial)
-        running_sum.add_missing(-lacking)
-        running_sum.add(await collect(self._fetcher(), plans[0], requests, state, self._workers))
-        return running_sum.result()
+        missing = partial.missing - lacking
+        return replace(partial, missing=missing) + await self._run(progress, on_error).collect(*plans)
 
     async def collect(
         self,
@@ -177,14 +145,8 @@ class Stats:
         InvalidRequestError before anything is sent (but a listing that is read), and errors of requests with
         a note naming the batch and window. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(progress, on_error)
-        check_query(query)
-        check_selector(keys, tag, tags)
-        if isinstance(keys, AsyncIterable):
-            keys = await read_keys(keys)
-        plan = self._plan(state, query, keys, tag, tags, timezone)
-        state.total = len(plan)
-        return await collect(self._fetcher(fresh), plan, plan._requests(), state, self._workers)
+        run = self._run(progress, on_error, fresh=fresh)
+        return await run.collect(await self._read(run, query, keys, tag, tags, timezone))
 
     def collect_each(
         self,
@@ -196,8 +158,6 @@ class Stats:
         timezone: Zone = None,
         ordered: bool = False,
         inferred: bool = True,
-        earlier_hits: Mapping[str, int | None] | None = None,
-        fresh: bool = False,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
     ) -> Results[tuple[str, R]]:
@@ -206,29 +166,25 @@ class Stats:
         A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
         answers once they leave no other value, and checked in other company. If a batch has changed
-        meanwhile, what depends on it is requested anew. Days that are not over are inferred unless more than
-        about one click is expected meanwhile. Slashtags that differ in case only, those of a batch that
-        contradicts itself, and all with `inferred=False` are requested alone.
+        meanwhile, what depends on it is requested anew. Slashtags of a batch that contradicts itself, and all
+        with `inferred=False`, are requested alone.
 
         Results come in groups, the first of which are small; with `inferred=False` each as soon as it is
         known. ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with
-        clicks are adjacent. `earlier_hits` has the hits of an earlier listing, by slashtag: links whose hits
-        differ come first. Every slashtag is covered by a request, whatever its hits. `fresh` is that of
-        `collect`.
+        clicks are adjacent. Every slashtag is covered by a request, whatever its hits.
 
-        `progress` is called with (slashtags counted so far, total), in proportion to what is known of those
-        under way. With `on_error` failures are reported, at the end, and not yielded. Raises the errors of
+        `progress` is called with (steps done, total), of which each slashtag or tag has one for each window
+        of 32 days. With `on_error` failures are reported, at the end, and not yielded. Raises the errors of
         `collect` while iterating. See docs/service.md, Statistics: common selector.
         """
-        state = RunState(progress, on_error)
-        return self._each(state, query, keys, tag, tags, timezone, ordered, inferred, earlier_hits, fresh)
+        run = self._run(progress, on_error)
+        return self._each(run, query, keys, tag, tags, timezone, inferred=inferred, ordered=ordered)
 
     async def by_tag(
         self,
         query: Query[R],
         *,
         timezone: Zone = None,
-        fresh: bool = False,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
     ) -> StatsByTag[R]:
@@ -236,8 +192,8 @@ class Stats:
 
         Their sum, `total`, is that of the account, whose links and tags are listed first. A slashtag that
         links with and without a tag share is counted once, and named in `shared` of None; a link whose tag
-        has no name that can be read counts under None. `progress` is called with (tags counted, total). With
-        `on_error` a tag that failed has `missing`. Raises what `collect` raises.
+        has no name that can be read counts under None. `progress` is that of `collect_each`, of the
+        tags. With `on_error` a tag that failed has `missing`. Raises what `collect` raises.
         """
         check_query(query)
         query = query.resolve(None if timezone is None else parse_zone(timezone), datetime.now(UTC))
@@ -245,17 +201,9 @@ class Stats:
         # Tags last: a link may have got one that was created meanwhile.
         tags = await Tags(self._sender, self._tasks).list().to_list()
         names = {tag.id: tag.name for tag in tags if tag.name}
-        options: dict[str, Any] = {"timezone": timezone, "fresh": fresh}
-        return await collect_by_tag(
-            self.collect,
-            self.collect_each,
-            query,
-            links,
-            names,
-            progress=progress,
-            on_error=on_error,
-            **options,
-        )
+        collect = partial(self.collect, query, timezone=timezone, on_error=on_error)
+        each = partial(self.collect_each, query, timezone=timezone, on_error=on_error, progress=progress)
+        return await collect_by_tag(collect, each, links, names)
 
     async def table(
         self,
@@ -266,8 +214,6 @@ class Stats:
         tags: TagNames | None = None,
         dimensions: bool = False,
         timezone: Zone = None,
-        inferred: bool = True,
-        earlier_hits: Mapping[str, int | None] | None = None,
         progress: Progress | None = None,
         on_error: OnError[Any] | None = None,
     ) -> ClicksTable:
@@ -276,49 +222,16 @@ class Stats:
         It has a row for every day of a DateRange or a Day, and for every month of a Year, zeros too; for each
         month with clicks of AllTime. With `dimensions` it has a row for each label with clicks instead:
         devices, countries, referrers and the like; CountryGeo has only these, and raises InvalidRequestError
-        without `dimensions`. It is requested as by `collect_each`, whose other options and errors it has.
-        With `on_error` the table lacks what failed, and is not `complete`.
+        without `dimensions`. It is requested as by `collect_each`, whose progress and errors it has. With
+        `on_error` the table lacks what failed, and is not `complete`.
         """
-        state = RunState(progress, on_error)
+        run = self._run(progress, on_error)
         table, dates = empty_table(query, "tag" if keys is None else "slashtag", dimensions=dimensions)
-        each = self._each(state, query, keys, tag, tags, timezone, False, inferred, earlier_hits, False)
-        async with each as results:
-            async for key, stats in results:
+        async with self._each(run, query, keys, tag, tags, timezone) as each:
+            async for key, stats in each:
                 table._add(key, stats, dates)
-        table._finish(state.missing)
+        table._finish(run.missing)
         return table
-
-    def _each(
-        self,
-        state: RunState,
-        query: Query[R],
-        keys: Keys | None,
-        tag: str | None,
-        tags: TagNames | None,
-        timezone: Zone,
-        ordered: bool,
-        inferred: bool,
-        earlier_hits: Mapping[str, int | None] | None,
-        fresh: bool,
-    ) -> Results[tuple[str, R]]:
-        check_query(query)
-        check_selector(keys, tag, tags)
-
-        def plan_of(keys: Iterable[Key] | None) -> Plan[R]:
-            if keys is not None and inferred and not ordered:
-                keys = by_activity(in_fixed_order(keys), earlier_hits)
-            return self._plan(state, query, keys, tag, tags, timezone)
-
-        run = EachRun[R](
-            self._fetcher(fresh), state, inferred=inferred, ordered=ordered, workers=self._workers
-        )
-
-        given = keys if isinstance(keys, AsyncIterable) else plan_of(keys)
-
-        async def start() -> None:
-            await run.run(given if isinstance(given, Plan) else plan_of(await read_keys(given)))
-
-        return Results(self._tasks, start, run.results)
 
     async def top(self, query: Query[R], n: int = 20, *, keys: Keys, timezone: Zone = None) -> dict[str, R]:
         """Return the `n` slashtags with most clicks and their statistics, the most first.
@@ -330,26 +243,80 @@ class Stats:
         raises. See docs/service.md, Statistics: common selector.
         """
         check_int("n", n, 1)
-        check_query(query)
-        check_selector(keys, None, None)
-        given = await read_keys(keys) if isinstance(keys, AsyncIterable) else in_fixed_order(keys)
-        state = RunState(None, None)
-        plan = self._plan(state, query, by_activity(given), None, None, timezone)
-        if isinstance(query, DateRange) and n * FEW_LINKS >= sum(len(each.keys) for each in plan._selectors):
-            each = await self.collect_each(plan.query, keys=given, timezone=timezone).to_dict()
-            first = sorted((key for key in each if each[key].total), key=lambda key: -each[key].total)
-            return {key: each[key] for key in first[:n]}
-        fetcher = self._fetcher()
+        run = self._run(None, None)
+        plan = await self._read(run, query, keys, None, None, timezone, by_hits=True)
+        return await first_places(lambda batch: run.collect(plan._only(batch)), plan._selectors, n)
 
-        async def count(selector: Selector) -> R:
-            only = plan._only(selector)
-            return await collect(fetcher, only, only._requests(), state, self._workers)
-
-        return await first_places(count, plan._selectors, n)
-
-    def _fetcher(self, fresh: bool = False) -> StatsFetcher:
+    def _run(
+        self, progress: Progress | None, on_error: OnError[Any] | None, *, fresh: bool = False
+    ) -> StatsRun:
         """Return what sends the requests of one operation, which take turns with those of others."""
-        return StatsFetcher(self._sender.of_operation(), self._paths, fresh=fresh)
+        sender = self._sender.of_operation()
+        return StatsRun(sender, self._paths, self._workers, progress, on_error, fresh=fresh)
+
+    def _plan(
+        self,
+        run: StatsRun,
+        query: Query[R],
+        keys: Iterable[Key] | None,
+        tag: str | None,
+        tags: TagNames | None,
+        timezone: Zone,
+    ) -> Plan[R]:
+        """Make a plan; a journal keeps the order of links, so that its job asks about the same batches."""
+        check_selector(keys, tag, tags)
+        if keys is not None and self._sender.journal is not None:
+            named: dict[Any, Key] = {getattr(key, "id", key): key for key in in_fixed_order(keys)}
+            keys = [named[name] for name in self._sender.journal.order(named)]
+        selectors = select(keys, tag, tags, self._max_keys_bytes, run.report_bad_key)
+        return make_plan(query, selectors, timezone, datetime.now(UTC), self._range_end)
+
+    async def _read(
+        self,
+        run: StatsRun,
+        query: Query[R],
+        keys: Keys | None,
+        tag: str | None,
+        tags: TagNames | None,
+        timezone: Zone,
+        *,
+        by_hits: bool = False,
+    ) -> Plan[R]:
+        """Read asynchronous keys, and make the plan.
+
+        With `by_hits` links that are likely to have clicks are adjacent, which only takes fewer requests.
+        """
+        check_query(query)
+        check_selector(keys, tag, tags)
+        plain: Any = keys
+        if isinstance(keys, Listing):
+            plain = await plain.to_list()
+        elif isinstance(keys, AsyncIterable):
+            plain = [key async for key in keys]
+        if plain is not None and by_hits:
+            plain = sorted(in_fixed_order(plain), key=lambda key: -(getattr(key, "hits", None) or 0))
+        return self._plan(run, query, plain, tag, tags, timezone)
+
+    def _each(
+        self,
+        run: StatsRun,
+        query: Query[R],
+        keys: Keys | None,
+        tag: str | None,
+        tags: TagNames | None,
+        timezone: Zone,
+        *,
+        inferred: bool = True,
+        ordered: bool = False,
+    ) -> Results[tuple[str, R]]:
+        results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
+
+        async def work() -> None:
+            by_hits = inferred and not ordered
+            plan = await self._read(run, query, keys, tag, tags, timezone, by_hits=by_hits)
+            await collect_each(run, plan, results, inferred=inferred, ordered=ordered)
+
+        return Results(self._tasks, work, results)
 
 
 def empty_table(query: Query[Any], name: str, *, dimensions: bool) -> tuple[ClicksTable, dict[date, int]]:

@@ -1,11 +1,9 @@
 """The tags of the account."""
 
-import re
 from collections.abc import Iterable
 
 import msgspec
 
-from .._core.batches import folded
 from .._core.call import Call
 from .._core.checks import check_text
 from .._core.limits import MAX_TAG_DESCRIPTION, MAX_TAG_NAME
@@ -13,13 +11,6 @@ from .._errors import BadRequestError, InvalidRequestError, OutcomeUnknownError
 from .._records import Page, Tag
 from .._wording import did_you_mean
 from .listing import Resource
-
-_SEPARATORS = re.compile(r"[\s._/\u2010-\u2015-]+")
-
-
-def _plain(name: str) -> str:
-    """Return a name without case, accents and separators of words; names that differ only so are alike."""
-    return _SEPARATORS.sub("", folded(name)) or name
 
 
 class Tags(Resource[Tag]):
@@ -71,15 +62,6 @@ class Tags(Resource[Tag]):
                 meant = did_you_mean(name, names.values())
                 raise InvalidRequestError(f"the account has no tag {name!r}{meant}")
         return names
-
-    async def similar(self, name: str) -> list[Tag]:
-        """Return the tags whose names look like this one, and are not it.
-
-        They differ in case, accents, and what separates words. See docs/service.md, List tags.
-        """
-        wanted = _plain(name)
-        async with self.list() as tags:
-            return [tag async for tag in tags if tag.name and tag.name != name and _plain(tag.name) == wanted]
 
     async def _find(self, name: str) -> Tag | None:
         async with self.list() as tags:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Literal
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from .._core.batches import check_iterable
 from .._core.call import Call
 from .._core.checks import Progress, check_callback, check_int, check_text
 from .._core.limits import MAX_ID, MAX_PASSWORD, MAX_SLASHTAG
@@ -122,33 +121,6 @@ class Urls(Resource[ShortUrl]):
         super().__init__(sender, tasks)
         self._workers = workers
 
-    async def find(
-        self, keys: Iterable[str], *, progress: Progress | None = None
-    ) -> dict[str, ShortUrl | None]:
-        """Return the link for each slashtag or short URL, None if the account does not have it.
-
-        Use it to find misspelt slashtags, for which the service counts 0 clicks. Lists links, oldest first,
-        until all are found, so a missing one costs the whole listing. `progress` is called with (links read,
-        None). Raises what a listing raises. See docs/service.md, List short URLs.
-        """
-        check_iterable("keys", keys)
-        found: dict[str, ShortUrl | None] = dict.fromkeys(keys)
-        missing, keys_of = set(found), dict[str, set[str]]()
-        for key in found:
-            for name in {key, address(key)} - {""}:
-                keys_of.setdefault(name, set()).add(key)
-        if not found:
-            return found
-        async with self.list(progress=progress) as links:
-            async for link in links:
-                for name in (link.slashtag or "", address(link.short_url or "")):
-                    for key in keys_of.pop(name, ()):
-                        found[key] = found[key] or link
-                        missing.discard(key)
-                if not missing:
-                    break
-        return found
-
     async def update(
         self,
         key: str | int,
@@ -248,13 +220,6 @@ async def _outcome(sender: Sender, change: Change, call: Call[RowsUpdated]) -> O
         if not (error.is_fatal or isinstance(error, RequestFailedError)):
             raise
         return Outcome(change, "failed", error=error)
-
-
-def address(url: str) -> str:
-    """Return the host and path that a URL leads to, by which short URLs are compared; "" without a path."""
-    host, _, path = url.rpartition("://")[2].partition("/")
-    path = path.partition("#")[0].partition("?")[0].rstrip("/")
-    return f"{host.lower()}/{unquote(path)}" if path else ""
 
 
 def path_segment(key: str | int) -> str:

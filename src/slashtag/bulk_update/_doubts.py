@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from math import isclose
 
-from .._internal import address
 from ._changes import Problem
-from ._plan import Difference, LinkIndex, Preview, address_of
+from ._plan import Difference, LinkIndex, Preview, address, address_of
 
 #: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
 KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})

@@ -15,12 +15,13 @@ A link that no run has seen is as it was, unless its row was listed before the l
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from .. import Change, InvalidRequestError, ShortUrl
-from .._internal import address, check_change
+from .._internal import check_change
 from ._changes import READ_ONLY, ChangeRow, ChangesError, Problem
 from ._outcome_file import OutcomeFile, RowOutcome, Seen
 
@@ -41,6 +42,13 @@ class Difference(Struct, frozen=True):
     member: str
     now: str
     new: str
+
+
+def address(url: str) -> str:
+    """Return the host and path that a URL leads to, by which short URLs are compared; "" without a path."""
+    host, _, path = url.rpartition("://")[2].partition("/")
+    path = path.partition("#")[0].partition("?")[0].rstrip("/")
+    return f"{host.lower()}/{unquote(path)}" if path else ""
 
 
 def address_of(url: ShortUrl, slashtag: str | None = None) -> str:

@@ -3,7 +3,6 @@
 import typer
 from typer import Argument, Option
 
-from ... import InvalidRequestError
 from ...export import TAGS, tag_row
 from ..output import OutputOptions
 from ..run import Run, command
@@ -30,19 +29,8 @@ async def create_tag(
     output: OutputOptions,
     name: str = Argument(metavar="NAME", help="Its name, at most 25 characters."),
     description: str | None = Option(None, metavar="TEXT", help="At most 255 characters."),
-    yes: bool = Option(False, "--yes", help="Create it also beside a tag whose name looks alike."),
 ) -> None:
-    """Create a tag and show it.
-
-    A name that differs from that of another tag only in case, accents, spaces, hyphens and the like is asked
-    about on a terminal, and refused elsewhere: a campaign with two tags is counted in two rows.
-    """
+    """Create a tag and show it."""
     async with run.session() as session:
-        alike = [] if yes else await session.tags.similar(name)
-        if alike:
-            names = ", ".join(repr(tag.name) for tag in alike)
-            doubt = f"there is the tag {names} already, which {name!r} looks like"
-            if not run.confirm([doubt], "Create it all the same?"):
-                raise InvalidRequestError(f"{doubt}; use that, or give --yes to create it all the same")
         tag = await session.tags.create(name, description=description)
     output.print(TAGS, [tag_row(tag)], WIDTHS)

@@ -1,0 +1,282 @@
+"""One run of `collect` or `collect_each`: it sends requests, halves what fails, and tells what is missing.
+
+What fails                                         What follows
+-------------------------------------------------  ---------------------------------------------------------
+a batch is refused (400, 403, 404, 413, 414)       its halves are sent (here, or by `_core/search`)
+a batch fails otherwise, and failures are told     its halves are sent, once each
+a slashtag alone                                   it is asked alone, once each time, in the rest of the run
+MOST_OF_PARTS requests, without a success          no part of what has failed is sent, until another succeeds
+MOST_IN_ROW requests, without a success, or        nothing more is sent, and all that is left fails as they do
+MOST_AT_FIRST before any success
+an unknown tag                                     the others are asked: it says nothing about them
+404, of a year or of all time                      the path of the document's samples is tried once
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .._core.batches import Key, Selector, without
+from .._core.call import Call
+from .._core.checks import Progress, check_callback
+from .._core.plan import Plan, StatsRequest, empty_sum
+from .._core.windows import TimeSlice
+from .._errors import (
+    APIError,
+    BadRequestError,
+    InvalidRequestError,
+    NotFoundError,
+    SlashtagError,
+    UnexpectedResponseError,
+    UnknownTagError,
+)
+from .._fanout import run_workers
+from .._sending.sender import Sender
+from .._summed_statistics import Statistics
+
+#: Paths in the document's sample requests, where they differ from the stated ones.
+SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
+#: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
+REFUSED = frozenset({400, 403, 404, 413, 414})
+#: Failures of a run without a success between them: each of the 32 batches that are under way by default may
+#: have a slashtag at fault, and then half of their first halves. All slashtags of a batch of 100 may be.
+MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
+
+R = TypeVar("R", bound=Statistics)
+
+log = logging.getLogger("slashtag")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    #: The result that lacks something; of any kind where a Failure is named without it.
+    Of_co = TypeVarWithDefault("Of_co", covariant=True, bound=Statistics, default=Any)
+else:
+    Of_co = TypeVar("Of_co", covariant=True)
+
+
+class Failure(Struct, Generic[Of_co], frozen=True):
+    """Argument of `on_error`: what failed for good, its error, and the plan of what is missing.
+
+    It is about a slashtag or a tag, or a batch of which no part was sent any more. `keys` or `tag` are those
+    of the requests, `label` names them and their days; `error` is that of the first. `plan` has the query,
+    the slashtags and the days: `session.stats.run` requests what is missing, `session.stats.retry` adds it to
+    a sum. None: the service cannot be asked, as for a slashtag with a comma.
+    """
+
+    label: str
+    error: SlashtagError
+    keys: tuple[str, ...] = ()
+    tag: str | None = None
+    plan: Plan[Of_co] | None = None
+
+
+OnError = Callable[[Failure[Of_co]], object]
+
+
+class StatsRun:
+    """One run: calls `progress` after each step, and at its end `on_error`, if given, with what failed.
+
+    `paths` has the path that answers, of those that the document states and shows differently; it is that of
+    the session. `fresh` requests pass caches.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        paths: dict[str, str],
+        workers: int,
+        progress: Progress | None,
+        on_error: OnError | None,
+        *,
+        fresh: bool = False,
+    ) -> None:
+        check_callback("progress", progress)
+        check_callback("on_error", on_error)
+        self._sender, self._paths, self._fresh = sender, paths, fresh
+        self._progress, self._on_error = progress, on_error
+        self.workers = workers
+        #: The number of steps, and of requests whose answers are missing in the result.
+        self.total = self.missing = 0
+        self._done = 0
+        #: Slashtags that failed alone, and with these all of batches that failed, one of which is at fault.
+        self.alone: set[str] = set()
+        self._suspects: set[str] = set()
+        #: Of these, all of batches that were not refused, and so failed after all attempts.
+        self._tried: set[str] = set()
+        self._in_row, self._most_in_row = 0, MOST_AT_FIRST
+        self._last: SlashtagError | None = None
+        self._failed: dict[Selector, tuple[SlashtagError, list[TimeSlice]]] = {}
+
+    async def collect(self, *plans: Plan[R]) -> R:
+        """Send the requests of plans of one query, and return the sum.
+
+        A batch that fails is halved, one half after the other, until the slashtag at fault is asked alone.
+        """
+        plan = plans[0]
+        self.total = sum(map(len, plans))
+        running_sum = empty_sum(plan.query, plan.span)
+
+        async def send(request: StatsRequest) -> SlashtagError | None:
+            try:
+                running_sum.add(await self.ask(request))
+            except SlashtagError as error:
+                return error
+            if request.selector.link_ids:
+                running_sum.add_shared(request.selector.shared)
+            return None
+
+        async def work(request: StatsRequest) -> None:
+            """Send a request, or parts of it."""
+            selector, time_slice = request.selector, request.time_slice
+            parts: list[Selector] = []
+            if len(selector.keys) > 1 and not self.alone.isdisjoint(selector.keys):
+                alone = [each for each in selector.singles() if each.keys[0] in self.alone]
+                parts = [*without([selector], self.alone), *alone]
+            elif error := await send(request):
+                if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
+                    parts = selector.halves()
+                else:
+                    self.fail(selector, [time_slice], error)
+            if not parts:
+                self.done()
+            self.total += max(0, len(parts) - 1)
+            for part in parts:
+                await work(plan._request(part, time_slice))
+
+        requests = chain.from_iterable(each._requests() for each in plans)
+        await run_workers(requests, work, self.workers)
+        self.tell_failures(plan)
+        running_sum.add_missing(self.missing)
+        return running_sum.result()
+
+    async def ask(self, request: StatsRequest) -> Any:
+        """Return the statistics of a request; raises its error, at once if it is not sent any more.
+
+        An answer that contradicts itself (`_core/statistics_answers.py`) is counted and logged.
+        """
+        keys, call = request.selector.keys, request.call
+        if self._fresh:
+            call = replace(call, again=True)
+        if self._last is not None:
+            is_part = bool(keys) and self._suspects.issuperset(keys)
+            if self._in_row >= (MOST_OF_PARTS if is_part else self._most_in_row):
+                raise self._last.with_traceback(None)  # which would grow each time
+            is_known = len(keys) > 1 or not self.alone.isdisjoint(keys)
+            if is_known and not self._tried.isdisjoint(keys):
+                # One attempt shows whether it fails again.
+                call = replace(call, repeat="never")
+        try:
+            answer = await self._send(call)
+        except SlashtagError as error:
+            error.add_note(f"while requesting {call.label}")
+            self._note_failure(keys, error)
+            raise
+        self._in_row, self._most_in_row = 0, MOST_IN_ROW
+        self._suspects.difference_update(keys)
+        self._tried.difference_update(keys)
+        stats, problem = answer.to_statistics(request.time_slice.window)
+        if not stats.reconciles:
+            metrics = self._sender.metrics
+            # The first as a warning. There may be thousands of them.
+            level = logging.DEBUG if metrics.inconsistent else logging.WARNING
+            log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
+            metrics.inconsistent += 1
+        return stats
+
+    async def _send(self, call: Call[Any]) -> Any:
+        """Send a call; on a 404 of a path that has not answered yet, that of the samples is tried once.
+
+        The document states /stats/yearly and /stats/alltime but shows samples against /stats. See
+        docs/service.md, Statistics for a year; Statistics for all time.
+        """
+        sample = SAMPLE_PATHS.get(call.path)
+        if sample is None:
+            return await self._sender.send(call)
+        stated, paths = call.path, self._paths
+        try:
+            answer = await self._sender.send(replace(call, path=paths.get(stated, stated)))
+            paths.setdefault(stated, stated)
+            return answer
+        except (NotFoundError, UnexpectedResponseError) as error:
+            # A router that does not know a path may answer without the service's envelope. Another call may
+            # have found the stated path meanwhile.
+            if error.status != 404 or paths.get(stated) == stated:
+                raise
+            missing = error
+        try:
+            answer = await self._sender.send(replace(call, path=sample))
+        except (NotFoundError, UnexpectedResponseError, BadRequestError) as error:
+            # /stats may exist without accepting these queries. See docs/service.md, Errors.
+            is_missing = error.status == 404 or "date is required" in error.message.lower()
+            paths[stated] = stated if is_missing else sample
+            raise (missing if is_missing else error) from None
+        paths[stated] = sample
+        return answer
+
+    def _note_failure(self, keys: tuple[str, ...], error: SlashtagError) -> None:
+        if not isinstance(error, UnknownTagError):
+            self._in_row, self._last = self._in_row + 1, error
+        self._suspects.update(keys)
+        if not is_refusal(error):
+            self._tried.update(keys)
+        if len(keys) == 1:
+            self.alone.update(keys)
+
+    def may_go_on(self, error: SlashtagError) -> bool:
+        """Return whether to ask for others, and parts of what failed: one slashtag may be at fault."""
+        # Of a refused batch that slashtag is found also where failures are not told.
+        return not error.is_fatal and (self._on_error is not None or is_refusal(error))
+
+    def done(self, steps: int = 1) -> None:
+        """Count steps as done, one by one."""
+        for _ in range(steps):
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self.total)
+
+    def fail(self, selector: Selector, time_slices: Iterable[TimeSlice], error: SlashtagError) -> None:
+        """Note that a batch, a slashtag or a tag failed.
+
+        Without `on_error` the error is raised, and so is one that every other request would have as well
+        (`SlashtagError.is_fatal`).
+        """
+        if self._on_error is None or error.is_fatal:
+            raise error
+        _, failed = self._failed.setdefault(selector, (error, []))
+        failed += time_slices
+
+    def tell_failures(self, plan: Plan[Any]) -> None:
+        """Report what has failed, at the end of the run: each slashtag, batch or tag once."""
+        for selector, (error, time_slices) in self._failed.items():
+            assert self._on_error is not None
+            self.missing += len(time_slices)
+            more = f" and {len(time_slices) - 1} more" if len(time_slices) > 1 else ""
+            label = f"{selector}, {time_slices[0].label}{more}"
+            of_selector = plan._only(selector, time_slices)
+            self._on_error(Failure(label, error, selector.keys, selector.tag, of_selector))
+
+    def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
+        """Report a slashtag that cannot be requested.
+
+        Without `on_error` the error is raised for a str. For a link of the account, which the caller cannot
+        correct, a warning is logged and the others continue.
+        """
+        self.missing += 1
+        if self._on_error is None:
+            if isinstance(key, str):
+                raise error
+            log.warning("a link is missing from the statistics: %s", error)
+            return
+        selector = Selector(keys=(key if isinstance(key, str) else key.slashtag or "",))
+        self._on_error(Failure(str(selector), error, selector.keys))
+
+
+def is_refusal(error: SlashtagError) -> bool:
+    """Return whether a batch was refused: a slashtag of it may be at fault."""
+    return isinstance(error, APIError) and error.status in REFUSED
