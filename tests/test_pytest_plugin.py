@@ -43,29 +43,14 @@ ON_ASYNCIO = """
     def anyio_backend():
         return "asyncio"
 """
-IN_LOOP_OF = """
-    import asyncio
+IN_ONE_LOOP = """
     import pytest
-    from slashtag import DateRange
 
-    pytestmark = pytest.mark.asyncio(loop_scope="{scope}")
-    loops = set()
+    pytestmark = pytest.mark.asyncio
 
-    @pytest.fixture
-    def slashtag_sandbox_options():
-        return {"urls": 3, "clicks": 10}
-
-    class TestLoop:
-        async def test_one(self, slashtag_session):
-            assert len(await slashtag_session.urls.list().to_list()) == 3
-            loops.add(asyncio.get_running_loop())
-
-        async def test_other(self, slashtag_session):
-            assert await slashtag_session.stats.collect(DateRange.last(3), keys=slashtag_session.urls.list())
-            loops.add(asyncio.get_running_loop())
-
-    async def test_number_of_loops():
-        assert len(loops) == {loops}
+    @pytest.mark.parametrize("n", range(2))
+    async def test_page(slashtag_session, n):
+        assert (await slashtag_session.urls.page(1)).items
 """
 USES_OPTIONS = """
     import pytest
@@ -162,17 +147,11 @@ def test_the_session_works_under_either_plugin(
     pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("scope", ["function", "class", "module", "session"])
-def test_the_session_is_in_the_loop_of_the_test(pytester: pytest.Pytester, scope: str) -> None:
-    number = 2 if scope == "function" else 1
-    pytester.makepyfile(IN_LOOP_OF.replace("{scope}", scope).replace("{loops}", str(number)))
-    pytester.runpytest_inprocess(*QUIET, *STRICT_ASYNCIO).assert_outcomes(passed=3)
-
-
 def test_the_loop_of_all_tests_may_be_a_setting(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(IN_LOOP_OF.replace('(loop_scope="{scope}")', "").replace("{loops}", "1"))
-    options = (*STRICT_ASYNCIO, "-o", "asyncio_default_test_loop_scope=session")
-    pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=3)
+    pytester.makepyfile(IN_ONE_LOOP)
+    scopes = [f"asyncio_default_{of}_loop_scope=session" for of in ("test", "fixture")]
+    options = ("-o", "asyncio_mode=strict", "-o", scopes[0], "-o", scopes[1])
+    pytester.runpytest_inprocess(*QUIET, *options).assert_outcomes(passed=2)
 
 
 def test_the_session_has_the_options_of_a_test(pytester: pytest.Pytester) -> None:

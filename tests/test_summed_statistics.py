@@ -1,9 +1,9 @@
-"""Laws of the models: statistics add up in any order, and every value pickles."""
+"""Statistics add up in any order, pickle, and become rows."""
 
 from __future__ import annotations
 
 import pickle
-from datetime import date, datetime
+from datetime import date
 from functools import reduce
 from itertools import chain
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import GeoStats, Page, PeriodStats, RangeStats, ShortUrl, Statistics, Tag
+from slashtag import GeoStats, PeriodStats, RangeStats, Statistics
 
 counts = st.dictionaries(st.sampled_from(["x", "y", "z", "Other"]), st.integers(1, 5), max_size=4)
 breakdowns = st.dictionaries(
@@ -99,7 +99,6 @@ def test_the_total_of_a_sum_is_the_sum_of_the_totals(parts: list[Any]) -> None:
     is_whole = all(part.reconciles and getattr(part, "days_complete", True) for part in parts)
     assert whole.complete == (not whole.missing and is_whole) == whole.to_dict()["complete"]
     assert ("missing" in [row[0] for row in whole.rows()]) == (whole.missing > 0)
-    assert f"complete={whole.complete}" in repr(whole)
 
 
 @given(alike)
@@ -125,12 +124,6 @@ def test_the_days_of_a_sum_are_in_order(parts: list[RangeStats]) -> None:
     assert days == sorted(days)
 
 
-@given(st.lists(places, min_size=1))
-def test_other_stays_last(parts: list[GeoStats]) -> None:
-    merged = GeoStats.merge(parts)
-    assert all("Other" not in list(m)[:-1] for m in (merged.state, merged.city, merged.postalcode))
-
-
 @pytest.mark.parametrize("other", [1, None, "x", [], PeriodStats(), GeoStats()])
 def test_only_statistics_of_one_kind_add_up(other: Any) -> None:
     for add in (lambda: RangeStats() + other, lambda: other + RangeStats()):
@@ -151,19 +144,6 @@ def test_places_with_a_remainder_of_several_answers_with_clicks_are_bounds() -> 
     assert (rest + GeoStats(state={"Other": 0})).places_are_exact
     assert not (named + rest).places_are_exact
     assert not (named + rest + named).places_are_exact
-
-
-RECORDS = [
-    ShortUrl(id=1, slashtag="ä", created_at=datetime(2024, 1, 1), tag_id=3),
-    Tag(id=1, name="t", description="d"),
-    Page(page=1, page_size=50, items=[Tag(id=1, name="t")]),
-]
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_a_model_pickles(record: Any) -> None:
-    again = pickle.loads(pickle.dumps(record))
-    assert (again, repr(again)) == (record, repr(record))
 
 
 @pytest.mark.parametrize("kind", KINDS)

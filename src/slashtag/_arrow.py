@@ -37,11 +37,6 @@ def arrow_columns(
         ) from None
 
 
-def incomplete(*lacking: str) -> ExportError:
-    """Return the error of what is not complete, which a data frame could not say."""
-    return ExportError(f"not complete ({', '.join(lacking)}): to_arrow(partial=True) gives what there is")
-
-
 def import_extra(extra: str, name: str) -> Any:
     """Import a library of one of the package's extras; raises ExportError that says what to install."""
     try:

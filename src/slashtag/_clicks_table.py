@@ -8,8 +8,9 @@ from datetime import date
 from itertools import chain
 from typing import Any
 
-from ._arrow import Kind, arrow_columns, incomplete
-from ._summed_statistics import DATED, PeriodStats, RangeStats, Statistics
+from ._arrow import Kind, arrow_columns
+from ._errors import ExportError
+from ._summed_statistics import PeriodStats, RangeStats, Statistics
 from ._wording import many
 
 _KINDS: dict[str, Kind] = {"date": "date", "month": "date", "clicks": "int"}
@@ -28,22 +29,22 @@ class ClicksTable:
         self.names = names
         self.missing = 0
         self.incomplete: list[str] = []
-        #: Of each slashtag or tag: what stands between its name and the clicks, and the clicks.
-        self._parts: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
+        #: Of each slashtag or tag: what stands between its name and the clicks of each row, and the clicks.
+        self._parts: list[tuple[str, list[tuple[Any, ...]], tuple[int, ...]]] = []
 
     def _add(self, key: str, stats: Statistics, dates: Mapping[date, int]) -> None:
         """Add the rows of one result; of `dates` those that it does not have itself."""
         is_whole = stats.complete
         if "label" in self.names:
-            rows = [row for row in stats.rows() if row.dimension not in (*DATED, "missing")]
-            labels: tuple[Any, ...] = tuple([(row.dimension, row.label) for row in rows])
+            rows = [row for row in stats.rows() if row.dimension not in ("day", "month", "missing")]
+            labels: list[tuple[Any, ...]] = [(row.dimension, row.label) for row in rows]
             counts = tuple([row.clicks for row in rows])
             is_whole = is_whole and not stats.incomplete_dimensions
         else:
             clicks = {**dates, **_by_date(stats)}
-            labels, counts = tuple(clicks), tuple(clicks.values())
+            labels, counts = [(day,) for day in clicks], tuple(clicks.values())
             if self._parts and self._parts[-1][1] == labels:
-                labels = self._parts[-1][1]  # one tuple for all, of many links
+                labels = self._parts[-1][1]  # one list for all, of many links
         self._parts.append((key, labels, counts))
         if not is_whole:
             self.incomplete.append(key)
@@ -61,17 +62,12 @@ class ClicksTable:
     def __len__(self) -> int:
         return sum(len(counts) for _, _, counts in self._parts)
 
-    def __repr__(self) -> str:
-        state = "" if self.complete else ", not complete"
-        return f"<ClicksTable of {many(len(self), 'row')} ({', '.join(self.names)}){state}>"
-
     def rows(self) -> Iterator[Any]:
         """Yield a named tuple for each row; its members are `names`."""
         row: Any = namedtuple("ClicksRow", self.names)  # type: ignore[misc]
-        is_pair = "label" in self.names
         for key, labels, counts in self._parts:
             for label, clicks in zip(labels, counts, strict=True):
-                yield row._make((key, *label, clicks) if is_pair else (key, label, clicks))
+                yield row._make((key, *label, clicks))
 
     def to_arrow(self, *, partial: bool = False) -> Any:
         """Return a pyarrow.Table of strings, dates (date32) and int64.
@@ -80,11 +76,12 @@ class ClicksTable:
         to say so; without pyarrow; and for a count that int64 cannot hold.
         """
         if not (self.complete or partial):
-            raise incomplete(many(self.missing, "request"), many(len(self.incomplete), "result"))
+            lacking = f"{many(self.missing, 'request')}, {many(len(self.incomplete), 'result')}"
+            raise ExportError(f"not complete ({lacking}): to_arrow(partial=True) gives what there is")
         keys = [key for key, labels, _ in self._parts for _ in labels]
-        labels = list(chain.from_iterable(labels for _, labels, _ in self._parts))
-        between = list(zip(*labels, strict=True)) or [(), ()] if "label" in self.names else [labels]
-        clicks = list(chain.from_iterable(counts for _, _, counts in self._parts))
+        labels = chain.from_iterable(labels for _, labels, _ in self._parts)
+        between = list(zip(*labels, strict=True)) or [()] * (len(self.names) - 2)
+        clicks = list(chain.from_iterable(counts for *_, counts in self._parts))
         kinds: dict[str, Kind] = {name: _KINDS.get(name, "text") for name in self.names}
         about = {"complete": self.complete, "missing": self.missing, "incomplete": self.incomplete}
         return arrow_columns(kinds, [keys, *between, clicks], about)

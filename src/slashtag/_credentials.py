@@ -2,10 +2,10 @@
 
 import os
 import re
+import string
 from base64 import b64encode
 from hashlib import pbkdf2_hmac
 from ipaddress import ip_address
-from unicodedata import category
 
 from yarl import URL
 
@@ -14,16 +14,12 @@ from ._errors import ConfigurationError
 
 API_PREFIX = "/api/v1/"
 _HEADER_SAFE = re.compile(r"[!-~]+", re.ASCII)
+_INVISIBLE = string.whitespace + "\u00a0\u200b\u2060\ufeff"
 
 
 def strip_invisible(text: str) -> str:
     """Return a text without what a file or a copy adds unseen at its ends: blanks, line breaks, BOM."""
-    start, end = 0, len(text)
-    while start < end and _is_invisible(text[start]):
-        start += 1
-    while start < end and _is_invisible(text[end - 1]):
-        end -= 1
-    return text[start:end]
+    return text.strip(_INVISIBLE)
 
 
 def account_hash(apikey: str, salt: str, base_url: str = "", length: int = 32) -> bytes:
@@ -36,18 +32,11 @@ def account_hash(apikey: str, salt: str, base_url: str = "", length: int = 32) -
     return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, length)
 
 
-def _is_invisible(character: str) -> bool:
-    """Return whether it is white space, a control character, or a format character, such as a BOM."""
-    return character.isspace() or category(character) in ("Cc", "Cf")
-
-
 class Credentials:
     """Pair of apikey and apisecret, from the environment where None. See docs/service.md, Authentication.
 
     Raises ConfigurationError for a pair that the service cannot accept.
     """
-
-    __slots__ = ("apikey", "apisecret")
 
     def __init__(self, apikey: str | None, apisecret: str | None) -> None:
         self.apikey = _checked("apikey", hidden(apikey), 20, 30)
@@ -82,8 +71,6 @@ class Proxy:
     URL, if it is no proxy's.
     """
 
-    __slots__ = ("headers", "password", "url")
-
     def __init__(self, text: str) -> None:
         url, user, self.password = _parsed(hidden(text))
         if url is None:
@@ -92,8 +79,6 @@ class Proxy:
             raise ConfigurationError(
                 "the proxy's URL must end with its port; write /, ? and # of a password as %2F, %3F, %23"
             )
-        if ":" in (user or ""):
-            raise ConfigurationError("the user of the proxy must not contain a colon")
         self.url, self.headers = url, dict[str, str]()
         if user is not None or self.password is not None:
             token = b64encode(f"{user or ''}:{self.password or ''}".encode()).decode()
@@ -130,23 +115,21 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
 def _parsed(text: str) -> tuple[URL | None, Secret | None, Secret | None]:
     """Return an http or https URL with a host, without user and password, and these; None where it is none.
 
-    Quotes, which files of an environment keep, and blanks around it are dropped.
+    Blanks around it are dropped.
     """
     user: Secret | None = None
     password: Secret | None = None
     try:
         text = strip_invisible(text)
-        while len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
-            text = strip_invisible(text[1:-1])
         text.encode()  # yarl would drop half a character of two
         url = URL(text)
         user, password = hidden(url.user), hidden(url.password)
         (url.raw_host or "").encode("idna")  # as for DNS: labels must not be empty or too long
-        if any(c.isspace() or category(c) == "Cc" for c in text) or not url.host or url.port == 0:
-            return None, user, password
-        return (url.with_user(None) if url.scheme in ("http", "https") else None), user, password
-    except (ValueError, TypeError):
-        return None, user, password
+        if url.host and url.scheme in ("http", "https") and not re.search(r"[\s\x00-\x1f\x7f]", text):
+            return url.with_user(None), user, password
+    except (ValueError, AttributeError):  # AttributeError: it is no str
+        pass
+    return None, user, password
 
 
 def _is_loopback(host: str) -> bool:

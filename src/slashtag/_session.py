@@ -132,15 +132,8 @@ class AsyncSession:
         has_credentials = apikey is not None or apisecret is not None
         if (saved := find_saved(profile, base_url, has_credentials=has_credentials)) is not None:
             base_url, apikey, apisecret = saved.base_url, saved.apikey, saved.apisecret
-        given = {
-            "concurrency": concurrency,
-            "timeout": timeout,
-            "range_end": range_end,
-            "allow_http": allow_http,
-            "proxy": proxy,
-        }
         options = _DEFAULTS | settings(saved or Login())
-        options |= {key: value for key, value in given.items() if value is not None}
+        options |= {key: value for key, value in locals().items() if key in _DEFAULTS and value is not None}
         if http is not None:
             options["proxy"] = proxy  # not that of the environment or a profile: the http session has its own
         check_options(_OPTIONS, locals() | options)

@@ -6,9 +6,8 @@ from datetime import date
 from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from msgspec.structs import asdict, force_setattr
+from msgspec.structs import asdict
 
-from ._arrow import Kind, arrow_columns, incomplete
 from ._records import Record
 from ._wording import many
 
@@ -16,8 +15,6 @@ K = TypeVar("K")
 S = TypeVar("S", bound="Statistics")
 Span = tuple[date, date]
 OTHER = "Other"
-#: Dimensions whose labels are days or months, and what makes a date of a label.
-DATED = {"day": "", "month": "-01"}
 
 
 class StatsRow(NamedTuple):
@@ -39,8 +36,8 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
 
 
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:
-    """Drop the labels whose count is zero, so that results do not depend on how a query was split."""
-    return counts.copy() if all(counts.values()) else {label: n for label, n in counts.items() if n}
+    """Drop labels without clicks but `Other`, so that results do not depend on how a query was split."""
+    return {label: n for label, n in counts.items() if n or label == OTHER}
 
 
 def days(first: date, last: date) -> Iterator[date]:
@@ -52,10 +49,9 @@ class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows.
 
     `missing` is the number of requests whose clicks are not counted, because they failed, and of slashtags
-    that cannot be requested. `reconciles` is False if an answer contradicted itself. `complete` follows from
-    these: nothing that was asked for is missing, and answers reconcile. Whether a dimension has all clicks is
-    told by `incomplete_dimensions`. `shared` names the slashtags that several of the links given have, on
-    different domains: the service counts them together, and here they are counted once.
+    that cannot be requested. `reconciles` is False if an answer contradicted itself. Whether a dimension has
+    all clicks is told by `incomplete_dimensions`. `shared` names the slashtags that several of the links
+    given have, on different domains: the service counts them together, and here they are counted once.
     """
 
     #: The dimension in tidy rows of each map: its name, in the singular.
@@ -66,11 +62,11 @@ class Statistics(Record, frozen=True, kw_only=True):
     missing: int = 0
     reconciles: bool = True
     shared: tuple[str, ...] = ()
-    complete: bool = True
 
-    def __post_init__(self) -> None:
-        has_days = getattr(self, "days_complete", True)
-        force_setattr(self, "complete", not self.missing and self.reconciles and has_days)
+    @property
+    def complete(self) -> bool:
+        """Whether nothing that was asked for is missing, and no answer contradicts itself."""
+        return not self.missing and self.reconciles
 
     @property
     def incomplete_dimensions(self) -> tuple[str, ...]:
@@ -125,30 +121,8 @@ class Statistics(Record, frozen=True, kw_only=True):
         if self.missing:
             yield StatsRow("missing", many(self.missing, "request"), 0)
 
-    def to_arrow(self, *, partial: bool = False) -> Any:
-        """Return `rows` as a pyarrow.Table: dimension, label, date (of days and months) and clicks.
-
-        The other members are in the metadata of its schema. Raises ExportError if the result is not
-        `complete`, or has some dimensions and `incomplete_dimensions`, unless `partial` is True: data frames
-        have no place to say so; without pyarrow; and for a count that int64 cannot hold.
-        """
-        names = [name for name in self.__struct_fields__ if not isinstance(getattr(self, name), dict)]
-        about = {name: getattr(self, name) for name in names}
-        about["incomplete_dimensions"] = cut = self.incomplete_dimensions
-        has_dimensions = any(getattr(self, name) for name in self.SUMS)
-        if not partial and (not self.complete or (cut and has_dimensions)):
-            raise incomplete(f"missing={self.missing}, reconciles={self.reconciles}", *cut)
-        rows = list(self.rows())
-        dates = [
-            date.fromisoformat(row.label + DATED[row.dimension]) if row.dimension in DATED else None
-            for row in rows
-        ]
-        dimensions, labels, clicks = zip(*rows, strict=True) if rows else ((), (), ())
-        kinds: dict[str, Kind] = {"dimension": "text", "label": "text", "date": "date", "clicks": "int"}
-        return arrow_columns(kinds, [dimensions, labels, dates, clicks], about)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"complete": self.complete}
 
     def __repr__(self) -> str:
         # Numbers and flags first, then the start of each map.
@@ -183,6 +157,10 @@ class RangeStats(LabelStats, frozen=True, kw_only=True):
     total_clicks: int = 0
     clicks: dict[date, int] = {}
     days_complete: bool = True
+
+    @property
+    def complete(self) -> bool:
+        return super().complete and self.days_complete
 
     @property
     def total(self) -> int:
@@ -241,8 +219,8 @@ class PeriodStats(LabelStats, frozen=True, kw_only=True):
 class GeoStats(Statistics, frozen=True, kw_only=True):
     """Clicks of one country by state, city and postal code.
 
-    Each map ends with `Other`, the places that the service does not name. If several answers have clicks, and
-    one of them such a remainder, named places are lower bounds and `places_are_exact` is False.
+    `Other` are the places that the service does not name. If several answers have clicks, and one of them
+    such a remainder, named places are lower bounds and `places_are_exact` is False.
     See docs/service.md, Country geo-location statistics.
     """
 
@@ -262,13 +240,9 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
-        found = [(name, counts.get(OTHER)) for name, counts in members.items() if name in cls.DIMENSIONS]
         super()._finish(members, span, several=several)
-        for name, other in found:
-            if other is not None:
-                members[name].pop(OTHER, None)
-                members[name][OTHER] = other
-        members["places_are_exact"] &= not (several and any(other for _, other in found))
+        has_remainder = any(members[name].get(OTHER) for name in cls.SUMS)
+        members["places_are_exact"] &= not (several and has_remainder)
 
 
 class RunningSum(Generic[S]):
@@ -319,6 +293,4 @@ class RunningSum(Generic[S]):
 @cache
 def _numbers(kind: type[Statistics]) -> dict[str, Any]:
     """Return the members that are numbers or flags, as they are in empty statistics."""
-    members = asdict(kind())
-    del members["complete"], members["shared"]  # which are no sums
-    return {name: value for name, value in members.items() if not isinstance(value, dict)}
+    return {name: value for name, value in asdict(kind()).items() if isinstance(value, int)}

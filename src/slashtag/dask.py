@@ -2,20 +2,17 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 from . import AsyncSession, ConfigurationError, Plan, SlashtagError, Statistics, TransportError
 
-__all__ = ["collect"]
 distributed: Any = import_module("distributed")
 #: Requests of a part, at most: those that are lost if its worker dies.
 _MOST = 128
-Steps = Callable[[int, int], object]
 
 
-async def _run(name: str, options: Mapping[str, Any], part: Plan[Any]) -> Any:
+async def _run(name: str, options: dict[str, Any], part: Plan[Any]) -> Any:
     worker: Any = distributed.get_worker()
     try:
         if not hasattr(worker, name):
@@ -31,32 +28,28 @@ async def _close(name: str, dask_worker: Any) -> None:
         await session.aclose()
 
 
-def collect(client: Any, plan: Plan[Any], *, progress: Steps | None = None, **options: Any) -> Any:
+def collect(client: Any, plan: Plan[Any], **options: Any) -> Any:
     """Run a plan on the workers of a `distributed.Client`; return the sum, or an awaitable of it.
 
     A worker has a session with these `options` and its credentials. Raises what `Stats.run` raises.
     """
-    if wrong := {"apikey", "apisecret", "http", "journal"} & options.keys():
-        raise ConfigurationError(f"workers have their own {', '.join(sorted(wrong))}")
+    if wrong := sorted({"apikey", "apisecret", "http", "journal"} & options.keys()):
+        raise ConfigurationError(f"workers have their own {', '.join(wrong)}")
     name, ended = f"slashtag-{secrets.token_hex(8)}", threading.Event()
 
     async def run() -> Any:
         parts = plan.split(-(-len(plan) // _MOST) or 1)
-        futures = {client.submit(_run, name, options, part, pure=False): len(part) for part in parts}
-        found, done = list[Any](), 0
+        futures = [client.submit(_run, name, options, part, pure=False) for part in parts]
+        found = list[Any]()
         try:
-            results = distributed.as_completed(futures, with_results=True, raise_errors=False)
-            async for future, result in results:
-                if isinstance(result, SlashtagError):
-                    raise result
+            async for _, result in distributed.as_completed(futures, with_results=True, raise_errors=False):
                 if not isinstance(result, Statistics):
-                    raise TransportError(f"a part was lost with its workers: {result!r:.99}")
-                found, done = [*found, result], done + futures[future]
-                if progress is not None:
-                    progress(done, len(plan))
+                    lost = TransportError(f"a part was lost with its workers: {result!r:.99}")
+                    raise result if isinstance(result, SlashtagError) else lost
+                found.append(result)
             return sum(found[1:], found[0])
         finally:
-            await client.cancel(list(futures), force=True)
+            await client.cancel(futures, force=True)
             await client.run(_close, name)
             ended.set()
 

@@ -8,7 +8,7 @@ of AsyncSession.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -63,40 +63,19 @@ def slashtag_aioresponses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield mock
 
 
-@pytest.fixture
-def slashtag_session(
-    request: pytest.FixtureRequest, slashtag_sandbox: Sandbox, slashtag_session_options: dict[str, Any]
-) -> AsyncSession:
-    """Open an AsyncSession on `slashtag_sandbox`; needs pytest-asyncio or the plugin of anyio."""
-    marker = request.node.get_closest_marker("asyncio")
-    scope = "function"
-    if marker is not None:
-        default = request.config.getini("asyncio_default_test_loop_scope")
-        scope = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or default
-    session: AsyncSession = request.getfixturevalue(f"_slashtag_session_in_loop_of_{scope}")
-    return session
+_async_plugin: Any = import_module("pytest_asyncio") if find_spec("pytest_asyncio") else pytest
 
 
-def _session_fixture(fixture: Callable[..., Any], **options: str) -> Any:
-    """Return a fixture that opens the session; each needs a function of its own."""
+@_async_plugin.fixture  # type: ignore[untyped-decorator]
+async def slashtag_session(
+    slashtag_sandbox: Sandbox, slashtag_session_options: dict[str, Any]
+) -> AsyncIterator[AsyncSession]:
+    """Open an AsyncSession on `slashtag_sandbox`; needs pytest-asyncio or the plugin of anyio.
 
-    async def open_session(
-        slashtag_sandbox: Sandbox, slashtag_session_options: dict[str, Any]
-    ) -> AsyncIterator[AsyncSession]:
-        box = slashtag_sandbox
-        slashtag: Any = import_module(".", __package__)
-        account = {"apikey": box.apikey, "apisecret": box.apisecret}
-        async with slashtag.AsyncSession(box.base_url, **account | slashtag_session_options) as session:
-            yield session
-
-    return fixture(**options)(open_session)
-
-
-# A fixture of pytest-asyncio runs in the loop of one scope, which the test chooses.
-if find_spec("pytest_asyncio"):
-    for _scope in ("function", "class", "module", "package", "session"):
-        globals()[f"_slashtag_session_in_loop_of_{_scope}"] = _session_fixture(
-            import_module("pytest_asyncio").fixture, loop_scope=_scope
-        )
-else:
-    _slashtag_session_in_loop_of_function = _session_fixture(pytest.fixture)
+    Its loop is that of pytest-asyncio's setting `asyncio_default_fixture_loop_scope`.
+    """
+    box = slashtag_sandbox
+    slashtag: Any = import_module(".", __package__)
+    account = {"apikey": box.apikey, "apisecret": box.apisecret}
+    async with slashtag.AsyncSession(box.base_url, **account | slashtag_session_options) as session:
+        yield session
