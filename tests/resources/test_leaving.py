@@ -23,6 +23,7 @@ from slashtag import (
 )
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import client
+from tests.support.sending import until
 
 Make = Callable[[AsyncSession], Any]
 Way = Callable[[AsyncSession, Make, int], Awaitable[object]]
