@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 from slashtag import (
     APIError,
-    AuthenticationError,
     BadRequestError,
     InvalidRequestError,
     NotFoundError,
@@ -23,7 +21,7 @@ from slashtag import (
     ServerError,
     UnexpectedResponseError,
 )
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Sandbox
 
 from .support import wire as wires
 from .support.sending import APIKEY, connect
@@ -232,25 +230,3 @@ async def test_it_works_on_a_view_and_on_the_sandbox() -> None:
         assert tag["name"] in [each["name"] for each in page["items"]]
         with pytest.raises(APIError):
             await session.request("POST", "urls", json={"destination": "https://example.com"})
-
-
-async def test_the_sandbox_gets_endpoints_that_the_document_leaves_out() -> None:
-    async with Sandbox(urls=3, clicks=5, tags=1) as box, connect(box) as session:
-        box.endpoints = {
-            "POST /api/v1/urls": lambda arrival: {"id": box.add_url(**json.loads(arrival.body))},
-            "DELETE /api/v1/urls/*": lambda arrival: box.remove_url(int(arrival.path.rpartition("/")[2])),
-        }
-        link = await session.request("POST", "urls", json={"slashtag": "spring"})
-        path = f"urls/{link['id']}"
-        assert "spring" in [url.slashtag for url in await session.urls.list().to_list()]
-        assert await session.request("DELETE", path) is None
-        assert "spring" not in [url.slashtag for url in await session.urls.list().to_list()]
-        box.faults = [Fault(kind="503")]
-        with pytest.raises(ServerError):
-            await session.with_options(retry=RetryPolicy(max_attempts=1)).request("DELETE", path)
-        box.faults = []
-        async with connect(box, apisecret="another-secret") as stranger:
-            with pytest.raises(AuthenticationError):
-                await stranger.request("POST", "urls", json={"slashtag": "autumn"})
-        with pytest.raises(APIError):
-            await session.request("PATCH", "urls", json={})

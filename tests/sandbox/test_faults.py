@@ -134,26 +134,3 @@ async def test_a_fault_may_name_a_slashtag() -> None:
         assert (await call.put("a%20b", redirect_code=302)).status == 400
         assert (await call.put("ab", redirect_code=302)).status == 200
         assert (await call.get("urls")).status == 200
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Fault(kind="500", path="/stats"),
-        Fault(kind="500", method="get"),
-        Fault(kind="500", slashtag="nobody"),
-        Fault(kind="500", path="/api/v1/urls", every=2, method="PUT"),
-    ],
-)
-async def test_a_fault_that_matches_nothing_is_told(fault: Fault, caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(faults=[fault, Fault(kind="500", every=9)]) as call:
-        await call.get("urls")
-        assert caplog.records == []
-        call.box.faults = [fault]
-        assert len(caplog.records) == 1
-        assert repr(fault) in caplog.text
-        # Nothing arrived since.
-    assert len(caplog.records) == 1
-    async with serving(faults=[fault]) as call:
-        await call.get("tags")
-    assert len(caplog.records) == 2

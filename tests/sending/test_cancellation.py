@@ -185,7 +185,7 @@ async def test_calls_cancelled_at_any_instant_leave_nothing(seed: int) -> None:
         for kind in ("500", "429", "reset", "stall", "truncated-body")
     ]
     async with (
-        Sandbox(urls=3, clicks=0, tags=0, seed=seed, latency=(0.0, 0.003), faults=faults) as box,
+        Sandbox(urls=3, clicks=0, tags=0, seed=seed, latency=0.002, faults=faults) as box,
         connect(box, concurrency=5, timeout=0.01) as session,
     ):
         calls = []

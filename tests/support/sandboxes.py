@@ -51,7 +51,7 @@ def renew(box: Sandbox) -> None:
     asyncio.run_coroutine_threadsafe(end_connections(), box._listener.get_loop()).result()
     box.faults = ()
     box.latency = 0.0
-    for kept in (box.headers, box.endpoints, box.requests):
+    for kept in (box.headers, box.requests):
         kept.clear()
     store, box._store = box.store, Store(None, box._fill)
     store.close()

@@ -9,7 +9,6 @@ credentials (401), parameters (400).
 """
 
 import asyncio
-import logging
 import random
 import re
 from collections import Counter
@@ -28,8 +27,6 @@ from .rules import Arrival, Envelope, error_data
 
 _KINDS = re.compile("(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall")
 _POLL = 0.05
-
-log = logging.getLogger("slashtag.sandbox")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,33 +103,20 @@ class Limits:
         rate: float | None,
         burst: float,
         retry_after: Literal["seconds"] | None,
-        latency: float | tuple[float, float],
+        latency: float,
         faults: Iterable[Fault],
         max_target: int,
         seed: int,
     ) -> None:
+        if not 0 <= latency < inf:
+            raise ValueError(f"latency is a number of seconds, not {latency!r}")
         self.latency = latency
         self._bucket = None if rate is None else TokenBucket(rate, burst)
         self._retry_after = retry_after
         self._max_target = max_target
         self._seed = seed
         self._rng = random.Random(f"{seed}/latency")
-        self._faults: tuple[Fault, ...] = ()
-        #: Requests since the faults were set, and of each fault: those that it matched, and that it let fail.
-        self._seen, self._matched, self._failed = 0, Counter[int](), Counter[int]()
         self.faults = faults
-
-    @property
-    def latency(self) -> float | tuple[float, float]:
-        """Seconds that each answer takes, or the bounds of a random time."""
-        return self._latency
-
-    @latency.setter
-    def latency(self, seconds: float | tuple[float, float]) -> None:
-        low, high = _bounds(seconds)
-        if not 0 <= low <= high < inf:
-            raise ValueError(f"latency is a number of seconds, or a pair of bounds, not {seconds!r}")
-        self._latency = seconds
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -141,12 +125,10 @@ class Limits:
 
     @faults.setter
     def faults(self, faults: Iterable[Fault]) -> None:
-        for n, fault in enumerate(self._faults):
-            if self._seen and not self._matched[n]:
-                log.warning("no request matched %s, of %d that arrived", fault, self._seen)
         self._faults = tuple(faults)
         self._rngs = [random.Random(f"{self._seed}/{n}") for n in range(len(self._faults))]
-        self._seen, self._matched, self._failed = 0, Counter[int](), Counter[int]()
+        #: Requests that each fault matched, and that it let fail.
+        self._matched, self._failed = Counter[int](), Counter[int]()
 
     async def respond(
         self, request: web.BaseRequest, arrival: Arrival, answer: Callable[[], Envelope]
@@ -168,8 +150,8 @@ class Limits:
             response = _json_answer(400, Envelope(400, detail, error_data(arrival.path)))
             response.force_close()
             return response
-        if any(bounds := _bounds(self._latency)):
-            await asyncio.sleep(self._rng.uniform(*bounds))
+        if self.latency:
+            await asyncio.sleep(self.latency * self._rng.uniform(0.5, 1.5))
         if wait is not None:
             arrival.fault = "limit"
             refusal = Envelope(429, "Too many requests. Please slow down.", error_data(arrival.path))
@@ -184,7 +166,6 @@ class Limits:
     def _due_fault(self, arrival: Arrival) -> Fault | None:
         """Count a request and return the first fault that is due."""
         due: Fault | None = None
-        self._seen += 1
         for n, fault in enumerate(self._faults):
             if not fault.matches(arrival):
                 continue
@@ -231,10 +212,6 @@ async def _apply_fault(
     phrase = "Too many requests." if status == 429 else f"{HTTPStatus(status).phrase}."
     refused = Envelope(status, f"Bad request. {phrase}" if status == 400 else phrase, None)
     return _json_answer(200 if form == "envelope" else status, refused, fault.headers)
-
-
-def _bounds(latency: float | tuple[float, float]) -> tuple[float, float]:
-    return latency if isinstance(latency, tuple) else (latency, latency)
 
 
 def _json_answer(status: int, data: object, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -5,7 +5,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from time import time
@@ -63,8 +62,6 @@ class Service:
         self._store = store
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
-        #: Endpoints that the document leaves out; see Sandbox.
-        self.added: Mapping[str, Callable[[Arrival], object]] = {}
         self._endpoints: dict[str, tuple[type[Struct], Callable[..., object]]] = {
             f"GET {API}/urls": (rules.Listing, partial(self._page, store.links, _url_item)),
             f"PUT {API}/urls": (rules.UrlUpdate, self._update_url),
@@ -85,20 +82,16 @@ class Service:
 
     def answer(self, arrival: Arrival, headers: Mapping[str, str]) -> Envelope:
         """Answer one request; a refusal is an answer too. `headers` knows lower-case names."""
-        asked_for = f"{arrival.method} {arrival.path}"
-        added = next((each for name, each in self.added.items() if fnmatchcase(asked_for, name)), None)
         # The last segment of an update is the key of a link.
         path, _, key = arrival.path.rpartition("/") if arrival.method == "PUT" else (arrival.path, "", "")
         try:
             methods = self.methods(arrival.path)
-            if added is None and not methods:
+            if not methods:
                 raise RefusedError(404, "Not found. No such endpoint.")
-            if added is None and arrival.method not in methods:
+            if arrival.method not in methods:
                 raise RefusedError(405, f"Method not allowed. This path has {' and '.join(methods)}.")
             if (headers.get("apikey"), headers.get("apisecret")) != self._credentials:
                 return Envelope(401, "Api key and secret is not valid or missing.")
-            if added is not None:
-                return Envelope(200, "ok", added(arrival))
             form, endpoint = self._endpoints[f"{arrival.method} {path}"]
             if arrival.method == "GET":
                 return Envelope(200, "ok", endpoint(msgspec.convert(arrival.query, form, strict=False)))

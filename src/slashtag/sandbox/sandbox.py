@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -56,16 +56,13 @@ class Sandbox:
 
     The account is generated from the numbers of `urls`, `clicks` and `tags`, from `seed`, `since` and
     `until`, or read from the file `store` if that holds one. Requests over `rate` a second (with `burst` at
-    once) get a 429, with Retry-After unless `retry_after` is None. Each answer takes `latency` seconds, or a
-    random time between a pair of bounds. A request target longer than `max_target` bytes gets a 414 with an
-    HTML page. What the document leaves open is an option: see Behaviour. Raises ValueError for a wrong value.
+    once) get a 429, with Retry-After unless `retry_after` is None. Each answer takes about `latency` seconds:
+    half of it at least, one and a half at most. A request target longer than `max_target` bytes gets a 414
+    with an HTML page. What the document leaves open is an option: see Behaviour. Raises ValueError for a
+    wrong value.
 
     `requests` lists the requests that arrived so far, in order, and may be cleared; `latency`, `faults` and
-    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs. So may
-    `endpoints`, those that the document leaves out: a name such as `"DELETE /api/v1/urls/*"`, with a glob for
-    the path as it is on the wire, and what returns the data of the answer to an Arrival. A
-    warning is logged for each fault that matched none of the requests by the time it is replaced or the
-    sandbox stops.
+    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ class Sandbox:
         rate: float | None = None,
         burst: float = 10,
         retry_after: Literal["seconds"] | None = "seconds",
-        latency: float | tuple[float, float] = 0.0,
+        latency: float = 0.0,
         faults: Iterable[Fault] = (),
         max_target: int = 8190,
         **behaviour: Unpack[Behaviour],
@@ -102,7 +99,6 @@ class Sandbox:
         self.apisecret = apisecret
         self.requests: list[Arrival] = []
         self.headers: dict[str, str] = {}
-        self.endpoints: dict[str, Callable[[Arrival], object]] = {}
         self._behaviour = msgspec.convert(behaviour, Behaviour)
         self._path = store
         self._store: Store | None = None
@@ -121,12 +117,12 @@ class Sandbox:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def latency(self) -> float | tuple[float, float]:
-        """Seconds that each answer takes, or the bounds of a random time."""
+    def latency(self) -> float:
+        """Seconds that an answer takes on average."""
         return self._limits.latency
 
     @latency.setter
-    def latency(self, seconds: float | tuple[float, float]) -> None:
+    def latency(self, seconds: float) -> None:
         self._limits.latency = seconds
 
     @property
@@ -166,7 +162,6 @@ class Sandbox:
         store, self._store = self._store, None
         if store is None:
             return
-        self.faults = ()  # tells those that matched nothing
         # Stop accepting before the listener is closed. A connection accepted just before is known to the
         # server only some iterations of the loop later; without them it would stay open.
         with suppress(NotImplementedError):  # the loop of Windows, which has no readers
@@ -215,7 +210,6 @@ class Sandbox:
         )
         self.requests.append(arrival)
         try:
-            self._service.added = self.endpoints
             answer = partial(self._service.answer, arrival, request.headers)
             response = await self._limits.respond(request, arrival, answer)
         finally:

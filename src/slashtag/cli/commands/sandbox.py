@@ -21,9 +21,7 @@ async def sandbox(
     urls: int = Option(5_000, min=0, help="Links of the made-up account."),
     clicks: int = Option(200_000, min=0, help="Clicks on them."),
     rate: float | None = Option(None, min=0.001, help="Requests/s that are allowed; no limit if not given."),
-    latency: str = Option(
-        "0", metavar="SECONDS", help="Time before each answer; a random one between two: 0.01..0.03."
-    ),
+    latency: float = Option(0.0, min=0.0, metavar="SECONDS", help="Time before an answer, on average."),
     fault: list[str] | None = Option(
         None,
         metavar="KIND",
@@ -41,7 +39,6 @@ async def sandbox(
     """
     # Up to now, so that "last-month" has clicks. Spans of the same length give the same links and tags.
     until = datetime.now(UTC)
-    low, _, high = latency.partition("..")
     try:
         served = Sandbox(
             port=port,
@@ -50,7 +47,7 @@ async def sandbox(
             since=until - timedelta(days=1461, seconds=-1),
             until=until,
             rate=rate,
-            latency=(float(low), float(high or low)),
+            latency=latency,
             faults=[Fault(kind=kind, share=SHARE) for kind in fault or ()],
             seed=seed,
             store=store,
