@@ -178,8 +178,9 @@ class StatsRun:
             self._note_failure(keys, error)
             raise
         self._in_row, self._most_in_row = 0, MOST_IN_ROW
-        self._suspects.difference_update(keys)
-        self._tried.difference_update(keys)
+        if self._suspects:
+            self._suspects.difference_update(keys)
+            self._tried.difference_update(keys)
         stats, problem = answer.to_statistics(request.time_slice.window)
         if not stats.reconciles:
             metrics = self._sender.metrics
