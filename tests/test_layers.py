@@ -1,7 +1,7 @@
 """The structure of the package: imports point down, and each concern has one place.
 
-Each rule is a function that yields the problems of a parsed file. What only one file
-may import stands in the settings of the linter.
+Each rule yields the problems of a parsed file. What only one file may import stands in the settings of the
+linter.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -59,252 +59,164 @@ SATELLITES = {
 #: Modules that know nothing of the service, which satellites may import too.
 LEAVES = {"_arrow", "_files", "_saved_logins", "_wording"}
 HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
-IMPURE = {
-    "aiohttp",
-    "anyio",
-    "asyncio",
-    "concurrent",
-    "multiprocessing",
-    "random",
-    "secrets",
-    "select",
-    "socket",
-}
-IMPURE |= {"ssl", "subprocess", "tenacity", "threading", "time", "uuid", "uvloop"}
-# Of a module; data files may have more.
-MOST_LINES = 450
+#: Of the standard library, what the core may not import, beside all of other distributions but these.
+IMPURE = {"asyncio", "concurrent", "multiprocessing", "random", "secrets", "select", "socket", "ssl"}
+IMPURE |= {"subprocess", "threading", "time", "uuid"}
+OF_THE_CORE = {"msgspec", "typing_extensions"}
+MOST_LINES = 400
 SAYING_NOTHING = {"utils", "helpers", "common", "base", "manager"}
 
 
-@dataclass(frozen=True)
-class File:
-    """A file of the package, named by its path below it."""
-
-    path: str
-    text: str
-
-    @property
-    def parts(self) -> list[str]:
-        """Its module, from the package on: `[]` for the package, `["_core", "call"]`."""
-        parts = list(Path(self.path).with_suffix("").parts)
-        return parts[:-1] if parts[-1] == "__init__" else parts
-
-    @property
-    def unit(self) -> str:
-        return self.parts[0] if self.parts else "__init__"
-
-    @cached_property
-    def nodes(self) -> list[ast.AST]:
-        """All nodes of its syntax tree, outer ones first."""
-        return list(ast.walk(ast.parse(self.text)))
-
-    @cached_property
-    def private_names(self) -> set[str]:
-        """Private names that it defines: functions, classes, variables, attributes."""
-        names = {str(getattr(node, "name", "")) for node in self.nodes}
-        for node in self.nodes:
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-                names.add(_last_name(node))
-        return {name for name in names if name.startswith("_")}
-
-    @cached_property
-    def imports(self) -> list[Import]:
-        return list(self._imports())
-
-    def _imports(self) -> Iterator[Import]:
-        package = self.parts if self.path.endswith("__init__.py") else self.parts[:-1]
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield Import(node.lineno, alias.name, None)
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                for alias in node.names:
-                    yield Import(node.lineno, f"{node.module}.{alias.name}", None)
-            elif isinstance(node, ast.ImportFrom):
-                above = package[: len(package) - node.level + 1]
-                start = above + (node.module.split(".") if node.module else [])
-                for alias in node.names:
-                    unit = start[0] if start else alias.name if alias.name in UNITS else "__init__"
-                    yield Import(node.lineno, alias.name, unit, ".".join(start))
-
-
-@dataclass(frozen=True)
-class Import:
-    """One imported name: of another distribution (dotted), or of a unit and a module of ours."""
+class Import(NamedTuple):
+    """An imported name; `module` is that of ours that has it, without the package, or None."""
 
     line: int
     name: str
-    unit: str | None
-    module: str = ""
+    module: str | None
 
     @property
-    def root(self) -> str:
-        return "" if self.unit else self.name.partition(".")[0]
+    def unit(self) -> str:
+        """The unit of ours, or the distribution."""
+        if self.module is None:
+            return self.name.partition(".")[0]
+        return self.module.partition(".")[0] or (self.name if self.name in UNITS else "__init__")
 
 
-Rule = Callable[[File], Iterator[str]]
+class File:
+    """A parsed file of the package."""
+
+    def __init__(self, path: Path) -> None:
+        self.text = path.read_text("utf-8")
+        parts = path.relative_to(SRC).with_suffix("").parts
+        package = parts[:-1]
+        self.module = ".".join(package if parts[-1] == "__init__" else parts)
+        self.unit = self.module.partition(".")[0] or "__init__"
+        self.nodes = list(ast.walk(ast.parse(self.text)))
+        self.imports: list[Import] = []
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                self.imports += [Import(node.lineno, alias.name, None) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                above = package[: len(package) - node.level + 1]
+                name = ".".join([*above * (node.level > 0), *filter(None, [node.module])])
+                for alias in node.names:
+                    ours = node.level > 0
+                    found = alias.name if ours else f"{name}.{alias.name}"
+                    self.imports.append(Import(node.lineno, found, name if ours else None))
+
+    def private_names(self) -> set[str]:
+        """The private names that it defines: functions, classes, variables, attributes."""
+        names = {str(getattr(node, "name", "")) for node in self.nodes}
+        stored = (node for node in self.nodes if isinstance(getattr(node, "ctx", None), ast.Store))
+        names |= {getattr(node, "id", "") or getattr(node, "attr", "") for node in stored}
+        return {name for name in names if name.startswith("_")}
+
+
+#: Not the version that a build has written.
+FILES = [File(path) for path in sorted(SRC.rglob("*.py")) if path.name != "_built.py"]
 
 
 def imports_point_down(file: File) -> Iterator[str]:
     if file.unit not in UNITS:
-        yield f"{file.unit} has no place in the list of layers"
+        yield "it has no place in the list of layers"
         return
     for found in file.imports:
-        if found.unit is None or found.unit == file.unit:
-            continue
-        if "sandbox" in (file.unit, found.unit):
-            if file.unit not in SANDBOX_USERS:
-                yield f"line {found.line}: {file.unit} imports the sandbox"
-            elif file.unit == "sandbox":
-                yield f"line {found.line}: the sandbox imports {found.unit}"
-        elif found.unit not in LEVEL_OF:
-            yield f"line {found.line}: {found.unit} has no place in the list of layers"
-        elif LEVEL_OF[found.unit] >= LEVEL_OF[file.unit]:
-            yield f"line {found.line}: {file.unit} imports {found.unit}, which is not below it"
+        if found.module is None or found.unit == file.unit:
+            if found.unit == "slashtag":
+                yield f"line {found.line}: not imported relatively"
+        elif "sandbox" in (file.unit, found.unit):
+            if file.unit == "sandbox" or file.unit not in SANDBOX_USERS:
+                yield f"line {found.line}: imports between {file.unit} and {found.unit}"
+        elif LEVEL_OF.get(found.unit, len(LEVELS)) >= LEVEL_OF[file.unit]:
+            yield f"line {found.line}: {found.unit} is not below"
 
 
-def satellites_import_declared_names(file: File) -> Iterator[str]:
+def satellites_use_what_is_public_or_meant_for_them(file: File) -> Iterator[str]:
+    """Of AsyncSession they use those private methods only that are marked for them."""
     if file.unit not in SATELLITES:
         return
     for found in file.imports:
-        if found.unit in {None, file.unit, "__init__", "_internal", *LEAVES}:
+        if found.module is None or found.unit in {file.unit, "__init__", "_internal", *LEAVES}:
             continue
         if found.module not in {"", "sandbox", *SATELLITES} or found.name.startswith("_"):
             yield f"line {found.line}: {found.module}.{found.name} is not declared in _internal"
-
-
-def satellites_use_no_private_members(file: File) -> Iterator[str]:
-    """Of others they use those methods of AsyncSession only that are marked for them."""
-    if file.unit not in SATELLITES:
-        return
-    own = {name for each in files() if each.unit == file.unit for name in each.private_names}
+    session = next(each.text for each in FILES if each.module == "_session")
+    section = session.partition("    # -- for what is built on top")[2].partition("    # -- ")[0]
+    known = {"_replace", *re.findall(r"^    (?:async )?def (\w+)", section, re.MULTILINE)}
+    known |= {name for each in FILES if each.unit == file.unit for name in each.private_names()}
     for node in file.nodes:
-        if not isinstance(node, ast.Attribute) or not re.match("_(?!_)", node.attr):
+        if not isinstance(node, ast.Attribute) or not re.match("_(?!_)", node.attr) or node.attr in known:
             continue
-        is_inherited = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
-        # Of named tuples, and of other distributions.
-        if not (is_inherited or node.attr in own | marked_methods() or node.attr == "_replace"):
+        if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}):
             yield f"line {node.lineno}: {ast.unparse(node)} is private to another unit"
-
-
-def imports_of_ours_are_relative(file: File) -> Iterator[str]:
-    for found in file.imports:
-        if found.root == "slashtag":
-            yield f"line {found.line}: {found.name} is not imported relatively"
 
 
 def core_is_pure(file: File) -> Iterator[str]:
     if file.unit != "_core":
         return
     for found in file.imports:
-        foreign = (
-            found.root not in {"", "msgspec", "slashtag", "typing_extensions"}
-            and found.root not in sys.stdlib_module_names
-        )
-        if found.root in IMPURE or foreign:
-            yield f"line {found.line}: the core imports {found.root}"
+        is_known = found.unit in sys.stdlib_module_names | OF_THE_CORE and found.unit not in IMPURE
+        if found.module is None and not is_known:
+            yield f"line {found.line}: the core imports {found.unit}"
     for node in file.nodes:
-        if isinstance(node, ast.Call) and _last_name(node.func) in {"now", "today", "utcnow", "print"}:
+        called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        if called in {"now", "today", "utcnow", "print"}:
             yield f"line {node.lineno}: the core reads a clock or does I/O"
-        elif isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+        if isinstance(node, ast.AsyncFunctionDef):
             yield f"line {node.lineno}: the core is async"
 
 
 def functions_import_only_heavy_extras(file: File) -> Iterator[str]:
-    for function in file.nodes:
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        lines = {node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)}
-        for found in file.imports:
-            # --help and other people's test runs do not load what a command or a fixture needs, nor does a
-            # session without a journal load sqlite3.
-            late = file.unit in {"cli", "pytest_plugin"} and found.unit is not None
-            late = late or (file.unit, found.unit) == ("_session", "_journal")
-            if found.line in lines and found.root not in HEAVY and not late:
-                yield f"line {found.line}: {found.name} is imported inside a function"
+    """But --help and other people's test runs do not load all, nor a session without a journal sqlite3."""
+    functions = (node for node in file.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    inside = {getattr(node, "lineno", 0) for each in functions for node in ast.walk(each)}
+    for found in file.imports:
+        late = file.unit in {"cli", "pytest_plugin"} and found.module is not None
+        late = late or (file.unit, found.unit) == ("_session", "_journal")
+        if found.line in inside and found.unit not in HEAVY and not late:
+            yield f"line {found.line}: {found.name} is imported inside a function"
 
 
-def files_are_short(file: File) -> Iterator[str]:
+def files_are_short_and_their_names_say_what_is_inside(file: File) -> Iterator[str]:
     if (lines := file.text.count("\n")) > MOST_LINES:
         yield f"{lines} lines, more than {MOST_LINES}"
-
-
-def names_say_what_is_inside(file: File) -> Iterator[str]:
-    if SAYING_NOTHING.intersection(part.strip("_") for part in file.parts):
+    if SAYING_NOTHING.intersection(part.strip("_") for part in file.module.split(".")):
         yield "a name under which anything may stand"
 
 
-def _last_name(node: ast.expr) -> str:
-    """`b` of `b` and of `a.b`."""
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-RULES: list[Rule] = [
+RULES: list[Callable[[File], Iterator[str]]] = [
     imports_point_down,
-    satellites_import_declared_names,
-    satellites_use_no_private_members,
-    imports_of_ours_are_relative,
+    satellites_use_what_is_public_or_meant_for_them,
     core_is_pure,
     functions_import_only_heavy_extras,
-    files_are_short,
-    names_say_what_is_inside,
+    files_are_short_and_their_names_say_what_is_inside,
 ]
 
 
-@cache
-def marked_methods() -> set[str]:
-    """The private methods of AsyncSession for what is built on top: those of the section that says so."""
-    (session,) = (file for file in files() if file.path == "_session.py")
-    section = session.text.partition("    # -- for what is built on top")[2].partition("    # -- ")[0]
-    return set(re.findall(r"^    (?:async )?def (\w+)", section, re.MULTILINE))
-
-
-@cache
-def files() -> list[File]:
-    """Parse the package, once for all rules."""
-    # Not the version that a build has written.
-    paths = [path for path in SRC.rglob("*.py") if path.name != "_built.py"]
-    return [File(path.relative_to(SRC).as_posix(), path.read_text("utf-8")) for path in paths]
-
-
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_package_keeps_the_rule(rule: Rule) -> None:
-    assert {file.path: found for file in files() if (found := list(rule(file)))} == {}
+def test_the_package_keeps_the_rule(rule: Callable[[File], Iterator[str]]) -> None:
+    assert {file.module: found for file in FILES if (found := list(rule(file)))} == {}
 
 
 def test_every_name_that_is_declared_for_satellites_is_used() -> None:
-    (declared,) = (file for file in files() if file.path == "_internal.py")
-    names = set(re.findall(r"import (\w+) as \1", declared.text))
+    declared = next(file.text for file in FILES if file.module == "_internal")
+    names = set(re.findall(r"import (\w+) as \1", declared))
     assert len(names) <= 10
-    used = {found.name for file in files() if file.unit in SATELLITES for found in file.imports}
+    used = {found.name for file in FILES if file.unit in SATELLITES for found in file.imports}
     assert names - used == set()
 
 
-def circles(given: Iterable[File]) -> list[str]:
-    """Return the modules that import each other, also those inside one folder and for types only."""
-    known = {".".join(file.parts): file for file in given}
-    graph = {
-        module: {
-            name if name in known else found.module
-            for found in file.imports
-            if found.unit is not None and (name := f"{found.module}.{found.name}".lstrip("."))
-        }
-        - {module}
-        for module, file in known.items()
-    }
-    left = list(graph)
-    while left:
-        # A module that imports none of the others, or is imported by none, is in no circle.
-        imported = {name for module in left for name in graph[module]}
-        kept = [module for module in left if module in imported and not graph[module].isdisjoint(left)]
-        if kept == left:
-            break
-        left = kept
-    return left
-
-
 def test_no_modules_import_each_other() -> None:
-    assert circles(files()) == []
+    """Also inside one folder, and for types only."""
+    known = {file.module for file in FILES}
+    graph = {file.module: set[str]() for file in FILES}
+    for file in FILES:
+        for found in file.imports:
+            if found.module is not None:
+                name = f"{found.module}.{found.name}".lstrip(".")
+                graph[file.module].add(name if name in known else found.module)
+        graph[file.module].discard(file.module)
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_the_drawing_of_the_layers_has_their_order() -> None:

@@ -36,22 +36,26 @@ PASSWORD = "Pü9/\"Wß&6<jH+2 >lC🦄\\3r%20'y"
 TWICE = RetryPolicy(max_attempts=2, backoff_base=0)
 
 
-def forms(secret: str) -> set[str]:
-    """A secret as a server may write it, by each in pieces too: a cut one is not to be shown either."""
-    escaped = json.dumps(secret)[1:-1]
-    whole = {
+def written(secret: str) -> list[str]:
+    """A secret in the forms in which pages for debugging show it."""
+    escaped = html.escape(secret)
+    return [
         secret,
-        escaped,
-        escaped.replace("/", "\\/"),
+        json.dumps(secret)[1:-1],
+        json.dumps(secret)[1:-1].replace("/", "\\/"),
         json.dumps(secret, ensure_ascii=False)[1:-1],
         quote(secret),
         quote(secret, safe=""),
         quote_plus(secret),
-        html.escape(secret),
+        escaped,
         html.escape(secret, quote=False),
-        html.escape(secret).replace("&#x27;", "&#39;"),
-    }
-    return {form[at : at + 12] for form in whole for at in range(0, len(form) - 12, 4)}
+        escaped.replace("&#x27;", "&#39;"),
+    ]
+
+
+def forms(secret: str) -> set[str]:
+    """A secret as a server may write it, by each in pieces too: a cut one is not to be shown either."""
+    return {form[at : at + 12] for form in written(secret) for at in range(0, len(form) - 12, 4)}
 
 
 HIDDEN = {
@@ -117,19 +121,12 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
 
 
 def echo(request: Request) -> str:
-    """The credentials and the body of a request, as pages for debugging show them, in every form."""
+    """The credentials and the body of a request, in every form."""
     body = request.body.decode()
     texts = [request.headers["apikey"], request.headers["apisecret"]]
     texts += [str(json.loads(body).get("password", ""))] if body else []
     lines = [body, body.replace("/", "\\/"), json.dumps(request.headers)]
-    for text in texts:
-        lines += [text, json.dumps(text), quote(text), quote(text, safe=""), quote_plus(text)]
-        lines += [
-            html.escape(text),
-            html.escape(text, quote=False),
-            html.escape(text).replace("&#x27;", "&#39;"),
-        ]
-    return " | ".join(lines)
+    return " | ".join([*lines, *(form for text in texts for form in written(text))])
 
 
 def line(request: Request) -> bytes:
@@ -141,33 +138,25 @@ _HEAD = b"HTTP/1.1 200 OK\r\n"
 ECHOES: dict[str, Callable[[Request], Answer]] = {
     **{
         f"envelope {status}": lambda request, status=status: envelope(status, echo(request), None)
-        for status in (400, 401, 403, 404, 408, 500, 502, 503, 504)
+        for status in (400, 401, 404, 500, 502)
     },
     "envelope in a 200": lambda request: envelope(400, echo(request), [], http_status=200),
     "data": lambda request: envelope(400, "No.", {echo(request): [{"in": echo(request)}]}),
     "page": lambda request: wires.response(500, line(request), [("Content-Type", "text/html")]),
-    "page, 403": lambda request: wires.response(403, line(request)),
     "page, 200": lambda request: wires.response(200, line(request)),
-    "pages, 200": lambda request: wires.response(200, line(request) * 50),
     "password over and over": lambda request: wires.response(200, PASSWORD.encode() * 2_000),
     "cut by the excerpt": lambda request: wires.response(
         200, b"x" * 190 + APIKEY.encode() + PASSWORD.encode()
     ),
     "too large": lambda request: wires.response(200, line(request) * 50),
-    "too large, over and over": lambda request: wires.response(500, json.dumps(PASSWORD).encode() * 2_000),
     "wrong data": lambda request: ok(echo(request)),
     "wrong member": lambda request: ok({"page": echo(request), "rows_updated": echo(request)}),
     "redirect": lambda request: wires.redirect("/" + quote(echo(request))),
     "bad UTF-8": lambda request: wires.response(200, b"\xff" + line(request)),
     "truncated": lambda request: wires.truncated(line(request), 10_000),
-    "without a length": lambda request: wires.no_length(line(request)),
     "status line": lambda request: wires.raw(line(request) + b"\r\n\r\n"),
-    "status code": lambda request: wires.raw(b"HTTP/1.1 " + line(request) + b"\r\n\r\n"),
     "reason": lambda request: wires.raw(b"HTTP/1.1 500 " + line(request) + b"\r\nContent-Length: 0\r\n\r\n"),
-    "header": lambda request: wires.raw(_HEAD + line(request) + b"\r\n\r\n"),
-    "header name": lambda request: wires.raw(_HEAD + b"a " + line(request) + b": 1\r\n\r\n"),
     "header value": lambda request: wires.raw(_HEAD + b"x: \x00" + line(request) + b"\r\n\r\n"),
-    "length": lambda request: wires.raw(_HEAD + b"Content-Length: " + line(request) + b"\r\n\r\n"),
     "chunk": lambda request: wires.raw(
         _HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + line(request) + b"\r\n{}\r\n0\r\n\r\n"
     ),
@@ -179,9 +168,7 @@ ECHOES: dict[str, Callable[[Request], Answer]] = {
     "rate limit": lambda request: envelope(429, echo(request), None, headers=[("Retry-After", "60")]),
     "retry after": lambda request: envelope(503, "No.", None, headers=[("Retry-After", APIKEY)]),
     "reset": lambda request: wires.reset(),
-    "hang-up": lambda request: wires.hang_up(),
     "stall": lambda request: wires.stall(),
-    "stall in the body": lambda request: wires.stall(headers_sent=True),
 }
 
 
@@ -204,34 +191,27 @@ def post(session: AsyncSession) -> Any:
 @pytest.mark.parametrize("kind", ECHOES)
 async def test_no_failure_shows_a_secret(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    for operation, given in ((get, False), (put, False), (put, True), (rename, False), (post, False)):
-        caplog.clear()
-        await show_no_secret(operation, kind, given, caplog)
-
-
-async def show_no_secret(
-    operation: Callable[[AsyncSession], Any], kind: str, given: bool, caplog: pytest.LogCaptureFixture
-) -> None:
     options = {
         "apikey": APIKEY,
         "apisecret": APISECRET,
         "retry": RetryPolicy(max_attempts=2, backoff_base=0, max_wait=5),
-        "timeout": 0.5 if "stall" in kind else 5,
-        "max_response_bytes": 1_000 if kind.startswith("too large") else 2**20,
+        "timeout": 0.5 if kind == "stall" else 5,
+        "max_response_bytes": 1_000 if kind == "too large" else 2**20,
     }
-    async with Wire(ECHOES[kind]) as wire, aiohttp.ClientSession() as http:
-        async with connect(wire, http=http if given else None, **options) as session:
-            with pytest.raises(SlashtagError) as told:
-                await operation(session)
-        assert wire.requests[0].headers["apikey"] == APIKEY
-        assert operation not in (put, rename) or wire.requests[0].json()["password"] == PASSWORD
-    # A call knows no other's password.
-    own = ("key", "secret", "password") if operation in (put, rename) else ("key", "secret")
-    assert leaks(shown(told.value), among=own) == []
-    assert leaks(logged(caplog), among=own) == []
-    copy = pickle.loads(pickle.dumps(told.value))
-    assert type(copy) is type(told.value)
-    assert (str(copy), copy.args, copy.__dict__) == (str(told.value), told.value.args, told.value.__dict__)
+    for operation, given in ((get, False), (put, False), (put, True), (rename, False), (post, False)):
+        caplog.clear()
+        async with Wire(ECHOES[kind]) as wire, aiohttp.ClientSession() as http:
+            async with connect(wire, http=http if given else None, **options) as session:
+                with pytest.raises(SlashtagError) as told:
+                    await operation(session)
+            assert wire.requests[0].headers["apikey"] == APIKEY
+            assert operation not in (put, rename) or wire.requests[0].json()["password"] == PASSWORD
+        # A call knows no other's password.
+        own = ("key", "secret", "password") if operation in (put, rename) else ("key", "secret")
+        assert leaks(shown(told.value), among=own) == leaks(logged(caplog), among=own) == []
+        error, again = told.value, pickle.loads(pickle.dumps(told.value))
+        assert type(again) is type(error)
+        assert (str(again), again.args, again.__dict__) == (str(error), error.args, error.__dict__)
 
 
 # --- the variables of a traceback ----------------------------------------------------------------------
@@ -269,13 +249,11 @@ def expanded(value: object) -> object:
 #: How a call ends: what the server does, and the options of the session. None of these echoes a secret.
 ENDS: dict[str, tuple[Answer, dict[str, Any]]] = {
     "refused": (envelope(400, "No.", None), {}),
-    "failed": (envelope(500, "No.", None), {}),
     "a page": (wires.html(200), {}),
     "reset": (wires.reset(), {}),
     "timed out": (wires.stall(), {"timeout": 0.05}),
     "too large": (wires.response(200, b" " * 2_000), {"max_response_bytes": 1_000}),
-    "cancelled": (wires.stall(), {}),
-    "cancelled in the body": (wires.stall(headers_sent=True), {}),
+    "cancelled": (wires.stall(headers_sent=True), {}),
     "cancelled before admission": (
         envelope(429, "Too many.", None, headers=[("Retry-After", "60")]),
         {"retry": RetryPolicy()},

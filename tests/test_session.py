@@ -28,9 +28,7 @@ from .support import wire as wires
 from .support.sending import (
     APIKEY,
     APISECRET,
-    OPERATIONS,
     PAGE,
-    Operation,
     connect,
     get,
     post,
@@ -54,62 +52,44 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-# --- where requests go ---------------------------------------------------------------------------------
+# --- what is made, and what is refused -----------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    ("base_url", "told"),
-    [
-        ("https://links.example", "https://links.example/api/v1/"),
-        ("https://links.example/", "https://links.example/api/v1/"),
-        ("https://links.example/api/v1", "https://links.example/api/v1/"),
-        ("https://links.example/api/v1/", "https://links.example/api/v1/"),
-        ("https://links.example/deep/er/", "https://links.example/deep/er/api/v1/"),
-        ("https://links.example/xapi/v1", "https://links.example/xapi/v1/api/v1/"),
-        ("https://links.example/a%2Fb/", "https://links.example/a%2Fb/api/v1/"),
-        ("https://links.example/ ", "https://links.example/api/v1/"),
-        ("\ufeffhttps://links.example\r\n", "https://links.example/api/v1/"),
-        ("HTTPS://Links.Example:443", "https://links.example/api/v1/"),
-        ("https://bücher.example", "https://xn--bcher-kva.example/api/v1/"),
-        ("https://[2001:db8::1]:8443/", "https://[2001:db8::1]:8443/api/v1/"),
-        ("http://127.0.0.1:8080", "http://127.0.0.1:8080/api/v1/"),
-        ("http://localhost:1", "http://localhost:1/api/v1/"),
-        ("http://box.localhost", "http://box.localhost/api/v1/"),
-        ("http://[::1]:8080", "http://[::1]:8080/api/v1/"),
-    ],
-)
-def test_a_base_url_ends_in_the_prefix_of_the_service(base_url: str, told: str) -> None:
-    assert repr(make(base_url)).startswith(f"<AsyncSession {told}")
-
-
-@pytest.mark.parametrize(
-    "base_url",
-    [
-        "http://links.example",
-        "http://0.0.0.0",
-        "http://127.0.0.1.links.example",
-        "http://localhost.links.example",
-        "http://notlocalhost",
-        "http://127.1",
-    ],
-)
-def test_plain_http_is_for_loopback_unless_allowed(base_url: str) -> None:
-    with pytest.raises(ConfigurationError, match="in the clear"):
-        make(base_url)
-    make(base_url, allow_http=True)
-
-
-# --- what is refused -----------------------------------------------------------------------------------
-
+#: A base URL, and what it becomes.
+ADDRESSES = """
+https://links.example             https://links.example/api/v1/
+https://links.example/api/v1      https://links.example/api/v1/
+https://links.example/api/v1/     https://links.example/api/v1/
+https://links.example/deep/er/    https://links.example/deep/er/api/v1/
+https://links.example/xapi/v1     https://links.example/xapi/v1/api/v1/
+https://links.example/a%2Fb/      https://links.example/a%2Fb/api/v1/
+HTTPS://Links.Example:443         https://links.example/api/v1/
+https://bücher.example            https://xn--bcher-kva.example/api/v1/
+https://[2001:db8::1]:8443/       https://[2001:db8::1]:8443/api/v1/
+http://127.0.0.1:8080             http://127.0.0.1:8080/api/v1/
+http://box.localhost              http://box.localhost/api/v1/
+http://[::1]:8080                 http://[::1]:8080/api/v1/
+"""
 #: What no message may show.
 HIDE = "hunter2-hunter2"
+
+
+@pytest.mark.parametrize("line", ADDRESSES.strip().splitlines())
+def test_a_base_url_ends_in_the_prefix_of_the_service(line: str) -> None:
+    given, told = line.split()
+    assert make(f"\ufeff {given}\r\n").base_url == told
+
+
+@pytest.mark.parametrize("host", ["links.example", "0.0.0.0", "127.0.0.1.links.example", "notlocalhost"])
+def test_plain_http_is_for_loopback_unless_allowed(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="in the clear"):
+        make(f"http://{host}")
+    make(f"http://{host}", allow_http=True)
 
 
 @pytest.mark.parametrize(
     "base_url",
     [
         f"https://user:{HIDE}@links.example",
-        f"https://{HIDE}@links.example",
         f"user:{HIDE}@links.example",
         HIDE,
         f"ftp://links.example/{HIDE}",
@@ -118,9 +98,7 @@ HIDE = "hunter2-hunter2"
         f"https://links.example/?key={HIDE}",
         f"https://links.example:{HIDE}/",
         f"https://{HIDE}..example/",
-        f"http://{HIDE}.example/",
         f"https://links.example/{HIDE} x",
-        f"https://links.example/\n{HIDE}",
         42,
         None,
     ],
@@ -138,10 +116,8 @@ def test_a_base_url_that_cannot_work_is_refused_without_being_shown(base_url: An
         ("apikey", HIDE.ljust(19, "x")),
         ("apikey", HIDE.ljust(31, "x")),
         ("apikey", f"{HIDE} 56789"),
-        ("apikey", f"{HIDE}\r\nx: 89"),
         ("apikey", f"{HIDE}5678é"),
         ("apikey", f"{HIDE}56789".encode()),
-        ("apisecret", None),
         ("apisecret", HIDE[:11]),
         ("apisecret", HIDE.ljust(21, "x")),
         ("apisecret", 123456789012),
@@ -156,20 +132,6 @@ def test_a_credential_that_cannot_work_is_refused_by_its_name_without_being_show
     assert "123456789012" not in shown(told.value)
 
 
-@pytest.mark.parametrize("around", ["{}\n", " {} ", "\ufeff{}\r\n", "\u200b{}\t"])
-async def test_what_surrounds_a_credential_unseen_is_not_part_of_it(
-    around: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values = APIKEY, APISECRET
-    for name, value in zip(VARIABLES[1:], values, strict=True):
-        monkeypatch.setenv(name, around.format(value))
-    async with Wire(ok(PAGE)) as wire:
-        for given in ({}, {"apikey": around.format(APIKEY), "apisecret": around.format(APISECRET)}):
-            async with AsyncSession(wire.base_url, **given) as session:
-                await get(session)
-    assert {(each.headers["apikey"], each.headers["apisecret"]) for each in wire.requests} == {values}
-
-
 def shown(error: SlashtagError) -> str:
     return f"{error!s} {error!r} {error.args} {error.__dict__} {error.__cause__!r} {error.__context__!r}"
 
@@ -180,78 +142,50 @@ def test_credentials_of_any_documented_length_and_visible_characters_will_do(len
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("name", "values"),
     [
-        {"concurrency": 0},
-        {"concurrency": 1.5},
-        {"concurrency": True},
-        {"timeout": 0},
-        {"timeout": -1},
-        {"timeout": float("inf")},
-        {"max_response_bytes": 0},
-        {"rate": 0},
-        {"rate": float("inf")},
-        {"range_end": "open"},
-        {"concurrency": "8"},
-        {"timeout": aiohttp.ClientTimeout(total=5)},
-        {"max_response_bytes": "8"},
-        {"rate": "5"},
-        {"retry": 0},
-        {"retry": 5},
-        {"journal": 7},
-        {"journal_max_age": "1d"},
-        {"journal_max_age": -1},
-        {"allow_http": "no"},
-        {"http": "https://links.example"},
+        ("concurrency", (0, 1.5, True, "8")),
+        ("timeout", (0, -1, float("inf"), aiohttp.ClientTimeout(total=5))),
+        ("max_response_bytes", (0, "8")),
+        ("rate", (0, float("inf"), "5")),
+        ("range_end", ("open",)),
+        ("retry", (0, 5)),
+        ("journal", (7,)),
+        ("journal_max_age", ("1d", -1)),
+        ("allow_http", ("no",)),
+        ("http", (BASE,)),
     ],
-    ids=str,
 )
-def test_an_option_that_cannot_work_is_refused_by_its_name(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        make(**options)
+def test_an_option_that_cannot_work_is_refused_by_its_name(name: str, values: tuple[Any, ...]) -> None:
+    for value in values:
+        with pytest.raises(ConfigurationError, match=name):
+            make(**{name: value})
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"max_attempts": 0},
-        {"max_attempts": "8"},
-        {"max_elapsed": float("inf")},
-        {"max_elapsed": None},
-        {"backoff_base": float("nan")},
-        {"backoff_cap": -0.1},
-        {"max_wait": -1},
-    ],
-    ids=str,
+    ("name", "value"),
+    [("max_attempts", 0), ("max_elapsed", None), ("backoff_base", float("nan")), ("max_wait", -1)],
 )
-def test_a_retry_policy_that_cannot_work_is_refused_by_its_name(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        RetryPolicy(**options)
+def test_a_retry_policy_that_cannot_work_is_refused_by_its_name(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        RetryPolicy(**{name: value})
 
 
-# --- the environment -----------------------------------------------------------------------------------
-
-
-async def test_the_environment_stands_in_for_what_is_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_stands_in_for_what_is_not_passed_and_blanks_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = ("e" * 20, "s" * 12), (APIKEY, APISECRET)
     async with Wire(ok(PAGE)) as wire:
-        for variable, value in zip(VARIABLES, (wire.base_url, "e" * 20, "s" * 12), strict=True):
-            monkeypatch.setenv(variable, value)
-        async with AsyncSession() as session:
-            await get(session)
-        async with AsyncSession(wire.base_url, apikey=APIKEY, apisecret=APISECRET) as session:
-            await get(session)
-    sent = [(request.headers["apikey"], request.headers["apisecret"]) for request in wire.requests]
-    assert sent == [("e" * 20, "s" * 12), (APIKEY, APISECRET)]
+        for variable, value in zip(VARIABLES, (wire.base_url, *pairs[0]), strict=True):
+            monkeypatch.setenv(variable, f"\ufeff{value}\r\n")
+        apikey, apisecret = (f"\u200b{each}\t" for each in pairs[1])
+        for given in ({}, {"apikey": apikey, "apisecret": apisecret}):
+            async with AsyncSession(**given) as session:
+                await get(session)
+    assert tuple((each.headers["apikey"], each.headers["apisecret"]) for each in wire.requests) == pairs
 
 
 # --- what a session is ---------------------------------------------------------------------------------
-
-
-def test_a_session_is_made_without_an_event_loop_and_shows_no_credential() -> None:
-    session = make()
-    for text in (repr(session), str(session), repr(session.__dict__), repr(vars(session._transport))):
-        assert APIKEY not in text
-        assert APISECRET not in text
 
 
 def drive(coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -265,10 +199,11 @@ def drive(coroutine: Coroutine[Any, Any, Any]) -> None:
 @pytest.mark.parametrize(
     "use",
     [
+        get,
+        put,
         lambda session: session.__aenter__(),
         lambda session: session.urls.list().to_list(),
         lambda session: session.stats.collect_each(AllTime(), keys=["a"]).__anext__(),
-        *(operation for operation, _ in OPERATIONS.values()),
     ],
 )
 def test_without_asyncio_a_session_says_so(use: Callable[[AsyncSession], Any]) -> None:
@@ -286,16 +221,14 @@ async def closed(session: AsyncSession) -> Any:
     await session.aclose()
 
 
-@pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
-@pytest.mark.parametrize("name", [*OPERATIONS, "listing", "journal", "enter", "close"])
-async def test_another_loop_or_thread_is_refused_before_anything_is_sent(
-    name: str, given: bool, tmp_path: Path
-) -> None:
-    uses: dict[str, Operation] = {"listing": listed, "journal": get, "enter": entered, "close": closed}
-    use = uses[name] if name in uses else OPERATIONS[name][0]
-    options: dict[str, Any] = {"journal": tmp_path / "journal"} if name == "journal" else {}
+@pytest.mark.parametrize("name", ["get", "put", "listing", "journal", "enter", "close", "given session"])
+async def test_another_loop_or_thread_is_refused_before_anything_is_sent(name: str, tmp_path: Path) -> None:
+    use = {"put": put, "listing": listed, "enter": entered, "close": closed}.get(name, get)
     async with Wire(ok(PAGE)) as wire, aiohttp.ClientSession() as http:
-        async with connect(wire, http=http if given else None, **options) as session:
+        options = {"journal": {"journal": tmp_path / "journal"}, "given session": {"http": http}}.get(
+            name, {}
+        )
+        async with connect(wire, **options) as session:
             await get(session)
             for one in (session, session.with_options(timeout=1)):
                 error = await asyncio.to_thread(in_another_loop, use(one))
@@ -308,27 +241,20 @@ async def test_another_loop_or_thread_is_refused_before_anything_is_sent(
 # --- views ---------------------------------------------------------------------------------------------
 
 
-async def test_a_view_shares_connections_metrics_and_credentials() -> None:
-    async with Wire(ok(PAGE)) as wire, connect(wire) as session:
-        view = session.with_options(timeout=1)
-        await get(session)
-        await get(view)
-        await get(view.with_options(max_response_bytes=1_000))
-        assert wire.connections == 1
-        assert view.metrics is session.metrics
-        assert session.metrics.requests == 3
-        assert {request.headers["apikey"] for request in wire.requests} == {APIKEY}
-
-
-async def test_leaving_a_view_leaves_a_session_of_a_subclass_open() -> None:
+async def test_a_view_shares_connections_metrics_and_credentials_and_is_left_alone() -> None:
     class Mine(AsyncSession):
         pass
 
     async with Wire(ok(PAGE)) as wire, Mine(wire.base_url, apikey=APIKEY, apisecret=APISECRET) as session:
+        await get(session)
         async with session.with_options(timeout=1) as view:
             assert type(view) is Mine
-            await get(view)
+            await get(view.with_options(max_response_bytes=1_000))
         await get(session)
+        assert wire.connections == 1
+        assert view.metrics is session.metrics
+        assert session.metrics.requests == 3
+        assert {request.headers["apikey"] for request in wire.requests} == {APIKEY}
 
 
 async def test_a_view_has_its_own_timeout_retry_and_size() -> None:
@@ -337,8 +263,6 @@ async def test_a_view_has_its_own_timeout_retry_and_size() -> None:
         small = session.with_options(max_response_bytes=10)
         with pytest.raises(RequestTimeoutError):
             await get(quick)
-        with pytest.raises(UnexpectedResponseError):
-            await get(small)
         with pytest.raises(UnexpectedResponseError):
             await get(small.with_options(timeout=10))
         await get(session)
@@ -393,16 +317,7 @@ async def ensured(session: AsyncSession) -> Any:
     return await session.tags.ensure("spring")
 
 
-USES = [
-    *(operation for operation, _ in OPERATIONS.values()),
-    listed,
-    iterated,
-    collected,
-    collected_each,
-    ran,
-    entered,
-    ensured,
-]
+USES = [get, put, post, listed, iterated, collected, collected_each, ran, entered, ensured]
 
 
 @pytest.mark.parametrize("use", USES)
