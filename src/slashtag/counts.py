@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from . import RangeStats, Statistics
 
+Labels = tuple[str | None, ...]
 Rows = dict[tuple[str, ...], int]
 DAY = timedelta(days=1)
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -68,7 +69,7 @@ class Compared(NamedTuple):
     in a row of earlier clicks that are compared with none.
     """
 
-    labels: tuple[str | None, ...]
+    labels: Labels
     clicks: int
     before: int | None
     compared_with: str | None
@@ -197,9 +198,9 @@ def change(clicks: int, before: int | None) -> float | None:
     return percent(clicks - before, before) if before else None
 
 
-def shares(rows: Mapping[tuple[str, ...], int], whole: int | None = None) -> dict[tuple[str, ...], float]:
+def shares(rows: Mapping[Labels, int], whole: int | None = None) -> dict[Labels, float]:
     """Return the share of each row in the whole, or in the clicks of its group, in percent."""
-    sums = Counter[tuple[str, ...]]()
+    sums = Counter[Labels]()
     for labels, n in rows.items():
         sums[labels[:-1]] += n
     return {of: percent(n, sums[of[:-1]] if whole is None else whole) for of, n in rows.items()}

@@ -17,19 +17,15 @@ from .conftest import Cli, objects
 
 ERRORS: list[tuple[Exception, int, str]] = [
     (slashtag.ServerError("down", status=503, retry_after=30), 1, "wait 30 s"),
-    (slashtag.ServerError("down", status=500), 1, "later"),
     (slashtag.RateLimitError("slow", status=429), 1, "--rate"),
-    (slashtag.NotFoundError("no", status=404), 1, "SLASHTAG_BASE_URL"),
     (slashtag.AuthenticationError("no", status=401), 1, "slashtag login"),
     (slashtag.RequestTimeoutError("late"), 1, "SLASHTAG_TIMEOUT"),
     (slashtag.TransportError("Cannot connect"), 1, "SLASHTAG_PROXY"),
-    (slashtag.UnexpectedResponseError("not JSON", status=200, excerpt=b"<html>\n"), 1, "SLASHTAG_BASE_URL"),
     (slashtag.OutcomeUnknownError("lost"), 1, "before you repeat it"),
     (slashtag.UnknownTagError("no", status=400), 2, "tags list"),
     (slashtag.InvalidRequestError("no such day"), 2, "no such day"),
     (slashtag.SlashtagError("a\nb\x1b[31mc\r" + "x" * 300), 1, "a b [31mc xxx"),
     (OSError(errno.ENOSPC, "No space left on device", "x.csv"), 1, "x.csv: No space left on device"),
-    (OSError(errno.EADDRINUSE, "in use"), 1, "--port"),
 ]
 
 
@@ -45,13 +41,12 @@ def test_each_kind_of_error_is_one_line_that_says_what_to_do(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("urls lists", "Did you mean 'list'?; see `slashtag urls --help`"),
+        ("urls lists", "`slashtag urls --help`"),
         ("urls list --format xml", "--format"),
-        ("urls list --limit -1", "--limit"),
-        ("urls list --apikey x", "--apikey; see `slashtag urls list --help`"),
+        ("urls list --apikey x", "--apikey"),
         ("export clicks 2024-02-01..2024-01-01", "ends"),
         ("stats 2024 --keys-file no-such-file", "no-such-file"),
-        ("sandbox --latency soon", "soon"),
+        ("sandbox --latency -1", "--latency"),
         ("sandbox --fault meteor", "meteor"),
     ],
 )
@@ -63,18 +58,11 @@ def test_wrong_usage_exits_with_2_and_sends_nothing(
     assert not list(box.requests)
 
 
-def test_credentials_that_are_missing_or_wrong_say_what_to_do(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLASHTAG_APISECRET", "another-secret-42")
-    ran = cli("urls", "list")
-    assert ran.code == 1
-    assert "SLASHTAG_APISECRET" in ran.error
-    assert "another-secret-42" not in ran.err
-    monkeypatch.delenv("SLASHTAG_BASE_URL")
-    monkeypatch.setenv("SLASHTAG_APIKEY", "")
+@pytest.mark.parametrize("name", ["SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET"])
+def test_credentials_that_are_missing_are_named(cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv(name)
     ran = cli("tags", "list")
-    assert (ran.code, "SLASHTAG_BASE_URL, SLASHTAG_APIKEY;" in ran.error) == (1, True)
+    assert (ran.code, name in ran.error, "`slashtag login`" in ran.error) == (1, True, True)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

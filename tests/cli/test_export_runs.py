@@ -27,22 +27,13 @@ def slow(serve: Serve) -> Iterator[Sandbox]:
         yield box
 
 
-@pytest.mark.parametrize(
-    ("number", "exit_code", "background"),
-    [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
-)
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_say_how_to_go_on(
-    cli: Cli, slow: Sandbox, tmp_path: Path, number: int, exit_code: int, background: bool
+    cli: Cli, slow: Sandbox, tmp_path: Path, number: int, exit_code: int
 ) -> None:
     command = ["export", "clicks", "..".join(SPAN), "-o", str(tmp_path / "a.csv")]
-    # What a shell starts in the background ignores SIGINT.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if background else None
     with started(*command) as running:
-        if background:
-            signal.signal(signal.SIGINT, before)
         arrived(slow, 90)
-        if background:
-            running.send_signal(signal.SIGINT)
         running.send_signal(number)
         _, err = running.communicate(timeout=60)
     assert running.returncode == exit_code

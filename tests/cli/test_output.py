@@ -11,17 +11,20 @@ import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from openpyxl import load_workbook
 
 from slashtag.sandbox import Sandbox
+from slashtag.tables import _workbook
 
-from .conftest import Cli, Serve, objects
+from .conftest import Cli, Serve, names, objects
 from .test_entry import SCRIPT
 
 QUESTION = ("stats", "2024-06", "--by", "country", "--compare", "previous")
+FULL = Path("/dev/full")
 
 
 def from_parquet(path: Path) -> list[list[object]]:
@@ -38,11 +41,12 @@ READ: dict[str, Callable[[Path], list[list[object]]]] = {
 }
 
 
+@pytest.mark.parametrize("command", [QUESTION, ("top", "2024-06")])
 @pytest.mark.parametrize("form", READ)
-def test_a_file_has_the_rows_of_stdout(cli: Cli, tmp_path: Path, form: str) -> None:
-    expected = [list(row.values()) for row in objects(cli(*QUESTION).out)]
+def test_a_file_has_the_rows_of_stdout(cli: Cli, tmp_path: Path, form: str, command: tuple[str, ...]) -> None:
+    expected = [list(row.values()) for row in objects(cli(*command).out)]
     path = tmp_path / f"x.{form}"
-    ran = cli(*QUESTION, "-o", str(path))
+    ran = cli(*command, "-o", str(path))
     assert (ran.code, ran.out) == (0, "")
     assert f"{len(expected)} rows to {path}; " in ran.err
     assert "span: 2024-06-01..2024-06-30, compared with: 2024-05-01..2024-05-31, complete: true" in ran.err
@@ -56,6 +60,15 @@ def test_csv_on_stdout_has_the_same_values(cli: Cli) -> None:
     assert rows == [["" if value is None else str(value) for value in row.values()] for row in expected]
 
 
+def test_links_are_exported_as_typed_cells(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "links.xlsx"
+    assert cli("export", "urls", "-o", str(path)).code == 0
+    for row, url in zip(READ["xlsx"](path), objects(cli("urls", "list").out), strict=True):
+        times = {name: datetime.fromisoformat(url[name]) for name in ("created_at", "updated_at")}
+        assert row == [*(url | times).values()]
+    assert names(tmp_path) == ["links.xlsx"]
+
+
 @pytest.mark.parametrize("width", [40, 80, 140])
 @pytest.mark.parametrize(
     "command",
@@ -65,7 +78,6 @@ def test_csv_on_stdout_has_the_same_values(cli: Cli) -> None:
         ("top", "2024"),
         ("urls", "list"),
         ("stats", "2024", "--by", "tag,week"),
-        ("stats", "2024-07", "--by", "day", "--compare", "previous"),
         ("stats", "2024-07", "--by", "week", "--compare", "previous"),
     ],
 )
@@ -85,26 +97,31 @@ def test_a_table_shows_the_numbers_of_the_rows(cli: Cli) -> None:
         assert line[1:4] == [f"{row['clicks']:,}", f"{row['percent']:.1f}", f"{row['clicks_before']:,}"]
 
 
+@pytest.mark.parametrize("command", [("top", "2024"), ("tags", "create", "new"), ("export", "tags")])
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("options", "code", "says"),
     [
-        (("-o", "x.txt"), "x.txt"),
-        (("-o", "x.csv", "--format", "jsonl"), "leave out --format"),
-        (("-o", "missing/x.csv"), "missing/x.csv"),
-        (("--format", "xml"), "xml"),
+        (("-o", "a.csv", "--format", "jsonl"), 2, "leave out --format"),
+        (("-o", "a.xls"), 2, "a.xls"),
+        (("-o", "missing/a.csv"), 1, "missing/a.csv"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_sent(
-    cli: Cli,
-    box: Sandbox,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    says: str,
+    cli: Cli, box: Sandbox, command: tuple[str, ...], options: tuple[str, ...], code: int, says: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    ran = cli("stats", "2024-06", *arguments)
-    assert (ran.code in (1, 2), says in ran.error, list(box.requests)) == (True, True, [])
+    ran = cli(*command, *options)
+    assert (ran.code, says in ran.error, box.requests) == (code, True, [])
+
+
+def test_more_rows_than_a_sheet_holds_are_refused_and_the_old_file_stays(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "clicks.xlsx"
+    path.write_text("kept")
+    monkeypatch.setattr(_workbook, "MOST_ROWS", 59)
+    ran = cli("export", "clicks", "2024-06", "-o", str(path))
+    assert (ran.code, ".parquet" in ran.error, "same command again" in ran.error) == (1, True, False)
+    assert path.read_text() == "kept"
 
 
 def on_terminal(line: str) -> str:
@@ -125,7 +142,7 @@ def on_terminal(line: str) -> str:
 
 def test_a_terminal_gets_a_table_and_no_control_characters_of_the_service(own: Sandbox, cli: Cli) -> None:
     own.add_url("evil", destination="https://x.example/\x1b]0;title\x07\x7f")
-    assert "created at" in on_terminal("slashtag urls list --limit 3")
+    assert "───" in on_terminal("slashtag urls list --limit 3")
     for form in ("table", "jsonl", "csv"):
         shown = on_terminal(f"slashtag urls list --search evil --format {form} -q")
         assert "x.example" in shown
@@ -152,16 +169,17 @@ def test_progress_is_gone_before_rows_are_written(serve: Serve, line: str, first
 
 
 @pytest.mark.usefixtures("environment")
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize(("command", "unbuffered"), [("urls list", "1"), ("tags list", ""), ("--help", "")])
 def test_a_full_disk_behind_stdout_is_an_error(command: str, unbuffered: str) -> None:
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with open("/dev/full", "wb") as full:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "SLASHTAG_LOG_FORMAT": "json"}
+    with FULL.open("wb") as full:
         ran = subprocess.run(
             [SCRIPT, *command.split()], stdout=full, stderr=subprocess.PIPE, env=environment, check=False
         )
-    assert ran.returncode == 1
-    assert b"No space left on device" in ran.stderr
+    error, *summary = objects(ran.stderr.decode())
+    assert (ran.returncode, "No space left on device" in error["message"]) == (1, True)
+    assert [each["exit_code"] for each in summary] == [1] * (command != "--help")
 
 
 @pytest.mark.usefixtures("environment")
@@ -173,15 +191,3 @@ def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
             [SCRIPT, "urls", "list", "-vv"], stdout=subprocess.PIPE, stderr=broken, check=False
         )
     assert (ran.returncode, len([json.loads(line) for line in ran.stdout.splitlines()])) == (0, 130)
-
-
-@pytest.mark.usefixtures("environment")
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_behind_stdout_is_known_to_the_summary() -> None:
-    environment = {**os.environ, "PYTHONUNBUFFERED": "", "SLASHTAG_LOG_FORMAT": "json"}
-    with open("/dev/full", "wb") as full:
-        ran = subprocess.run(
-            [SCRIPT, "tags", "list"], stdout=full, stderr=subprocess.PIPE, env=environment, check=False
-        )
-    (summary,) = [line for line in objects(ran.stderr.decode()) if line["message"] == "summary"]
-    assert (ran.returncode, summary["exit_code"], summary["complete"]) == (1, 1, False)

@@ -51,7 +51,7 @@ def test_a_span_that_is_not_over_is_said(cli: Cli) -> None:
         "--top",
         "0",
     )
-    assert "Not over yet" in ran.err
+    assert "so far" in ran.err
     assert "Not over yet" in Path("report.html").read_text("utf-8")
 
 

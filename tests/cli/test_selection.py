@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from openpyxl import Workbook
 
 from slashtag.sandbox import Sandbox
+from slashtag.tables import About, Column, Table, open_table
 
 from .conftest import Cli, answer, objects
 
@@ -19,21 +24,30 @@ def clicks(cli: Cli, *arguments: str) -> int:
     return int(objects(ran.out)[0]["clicks"])
 
 
-def test_each_way_selects_the_same_links(
-    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def true(box: Sandbox, *slashtags: str) -> int:
+    found = box.truth.range("2024-06-01", "2024-06-30", keys=slashtags).total_clicks
+    assert found > 0
+    return found
+
+
+@pytest.fixture
+def slashtags(box: Sandbox) -> list[str]:
+    """Three slashtags with clicks."""
+    return [url.slashtag for url in sorted(box.truth.urls(), key=lambda url: -url.hits)[:3]]
+
+
+def test_each_option_selects_the_same_links(
+    cli: Cli, box: Sandbox, slashtags: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    urls = sorted(box.truth.urls(), key=lambda url: -url.hits)[:3]
-    names = [url.slashtag for url in urls]
-    true = box.truth.range("2024-06-01", "2024-06-30", keys=names).total_clicks
-    assert true > 0
-    assert clicks(cli, "--keys", " , ".join(names)) == true
-    assert clicks(cli, "--keys", ",".join(url.short_url for url in urls)) == true
-    assert clicks(cli, "--keys", f"{names[0]},{urls[0].short_url},{names[1]},{names[2]},{names[2]}") == true
-    file = tmp_path / "keys"
-    file.write_text("\n".join(["# ours", *names, "", "# and no more"]), "utf-8")
-    assert clicks(cli, "--keys-file", str(file)) == true
-    file.write_text("\n".join(["tag;slashtag", *(f"x;{name}" for name in names)]), "utf-8")
-    assert clicks(cli, "--keys-file", str(file)) == true
+    count = true(box, *slashtags)
+    short_urls = [url.short_url for url in box.truth.urls() if url.slashtag in slashtags]
+    assert clicks(cli, "--keys", " , ".join(slashtags)) == count
+    assert clicks(cli, "--keys", ",".join(short_urls)) == count
+    assert (
+        clicks(cli, "--keys", ",".join(slashtags[:2]), "--keys", f"{slashtags[2]},{short_urls[0]}") == count
+    )
+    answer(monkeypatch, *slashtags)
+    assert clicks(cli, "--keys-file", "-") == count
 
 
 def test_tags_and_the_links_without_one_are_all_links(cli: Cli, box: Sandbox) -> None:
@@ -41,27 +55,14 @@ def test_tags_and_the_links_without_one_are_all_links(cli: Cli, box: Sandbox) ->
     assert clicks(cli, *tags) + clicks(cli, "--untagged") == clicks(cli)
 
 
-@pytest.mark.parametrize(("asked", "told"), [("{0}x", "(did you mean '{0}'?)"), ("{1}", "'{0}': give that")])
 def test_what_no_link_has_is_told_and_the_rest_is_counted(
-    cli: Cli, box: Sandbox, asked: str, told: str
+    cli: Cli, box: Sandbox, slashtags: list[str]
 ) -> None:
-    url, other = sorted(box.truth.urls(), key=lambda url: -url.hits)[:2]
-    key = asked.format(url.slashtag, url.id)
-    ran = cli("stats", SPAN, "--keys", f"{key},{other.slashtag}")
-    assert (ran.code, told.format(url.slashtag) in ran.err) == (3, True)
-    true = box.truth.range("2024-06-01", "2024-06-30", keys=[other.slashtag]).total_clicks
-    assert objects(ran.out)[0]["clicks"] == true
-    ran = cli("stats", SPAN, "--keys", key)
+    ran = cli("stats", SPAN, "--keys", f"{slashtags[0]}x,{slashtags[1]}")
+    assert (ran.code, f"(did you mean {slashtags[0]!r}?)" in ran.err) == (3, True)
+    assert objects(ran.out)[0]["clicks"] == true(box, slashtags[1])
+    ran = cli("stats", SPAN, "--keys", f"{slashtags[0]}x")
     assert (ran.code, ran.out) == (3, "")
-
-
-def test_a_slashtag_that_another_link_has_now_is_told(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    first, second = box.truth.urls()[:2]
-    file = tmp_path / "keys.csv"
-    file.write_text(f"id,slashtag\n{first.id},{first.slashtag}\n{first.id},{second.slashtag}\n", "utf-8")
-    ran = cli("stats", SPAN, "--keys-file", str(file))
-    assert ran.code == 3
-    assert len([line for line in ran.lines if line.startswith("moved: ") and second.slashtag in line]) == 1
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,68 @@ def test_a_selection_of_nothing_or_of_two_ways_is_refused(
     answer(monkeypatch)
     assert cli("stats", SPAN, *arguments).code == 2
     assert cli("top", SPAN, *arguments).code == 2
+
+
+# -- files
+
+
+def lines(keys: list[str], before: str = "", form: str = "{0}") -> bytes:
+    return "".join([before, *(f"{form.format(key, n)}\n" for n, key in enumerate(keys))]).encode()
+
+
+def workbook(keys: list[str]) -> bytes:
+    book, file = Workbook(), io.BytesIO()
+    sheet = book.create_sheet("keys", 0)
+    sheet.append(["Tag Name", "Slashtag"])
+    for key in keys:
+        sheet.append([True, key])
+    book.save(file)
+    return file.getvalue()
+
+
+WAYS: dict[str, Callable[[list[str]], bytes]] = {
+    "plain": lambda keys: lines([*keys, "# ours"]),
+    "semicolons": lambda keys: lines(keys, "id;slashtag\r\n", "{1};{0}\r"),
+    "after a comment": lambda keys: lines(keys, "# of today\ntag_name,slashtag\n", "#sale,{0}"),
+    "UTF-16": lambda keys: lines(keys, "Slashtag\tId\n", "{0}\t{1}").decode().encode("utf-16"),
+    "JSON": lambda keys: json.dumps([{"slashtag": key, "hits": None} for key in keys]).encode(),
+    "workbook": workbook,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_kind_of_table_names_the_same_links(
+    cli: Cli, box: Sandbox, slashtags: list[str], way: str, tmp_path: Path
+) -> None:
+    (tmp_path / "keys").write_bytes(WAYS[way]([*slashtags, "no-such"]))
+    ran = cli("stats", SPAN, "--keys-file", str(tmp_path / "keys"))
+    assert (ran.code, ran.err.count("left out: ")) == (3, 1)
+    assert objects(ran.out)[0]["clicks"] == true(box, *slashtags)
+
+
+def test_a_file_that_says_that_it_lacks_some_is_told(cli: Cli, slashtags: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "keys.xlsx"
+    with open_table(path, Table((Column("slashtag"),)), about=About(complete=False)) as file:
+        file.write([(key,) for key in slashtags])
+    ran = cli("stats", SPAN, "--keys-file", str(path))
+    assert (ran.code, "not complete" in ran.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("head", "form", "says"),
+    [
+        ("id;link", "{0};k{0}", "no column slashtag"),
+        ("id", "{0}", "no column slashtag"),
+        ("k0,k1", "k{0},k{0}", "'k0,k1'"),
+        ("id,slashtag", "{0},", "line 2"),
+        ("<html>", "k{0}", "HTML"),
+        ('{"key": "k0"}', '{{"key": "k{0}"}}', "no column slashtag"),
+    ],
+)
+def test_what_is_neither_a_list_nor_such_a_table_is_refused(
+    cli: Cli, box: Sandbox, tmp_path: Path, head: str, form: str, says: str
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text("\n".join([head, *map(form.format, range(2))]))
+    ran = cli("stats", SPAN, "--keys-file", str(path))
+    assert (ran.code, says in ran.error, box.requests) == (2, True, [])

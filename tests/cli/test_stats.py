@@ -32,7 +32,7 @@ def test_all_dimensions_of_a_span_are_rows(cli: Cli, box: Sandbox) -> None:
     assert found.pop("day") == {str(day): n for day, n in true.clicks.items()}
     assert found == {name: getattr(true, name) for name in found}
     assert {*found} == {"device", "browser", "platform", "country", "referrer"}
-    assert f"2024-06-01 to 2024-06-30 (UTC): {true.total_clicks} clicks; " in ran.err
+    assert f"2024-06-01..2024-06-30 (UTC): {true.total_clicks} clicks; " in ran.err
 
 
 @pytest.mark.parametrize("span", ["2023", "alltime"])
@@ -54,6 +54,13 @@ def test_a_year_and_all_time_have_unique_clicks_languages_and_zones(
     assert {label: n for (name, label), n in found.items() if name == "month"} == months
     zones = {row["timezone"]: row["clicks"] for row in objects(cli("stats", span, "--by", "timezone").out)}
     assert zones == true.timezone
+
+
+def test_each_month_of_a_year_has_a_row(cli: Cli, own: Sandbox) -> None:
+    own.add_click("a1", "2023-03-02T00:00:00", times=5)
+    rows = objects(cli("stats", "2023", "--by", "month", "--keys", "a1").out)
+    assert [row["month"] for row in rows] == [f"2023-{n:02d}" for n in range(1, 13)]
+    assert [row["clicks"] for row in rows] == [0, 0, 5, *[0] * 9]
 
 
 def test_a_year_in_a_zone_of_two_offsets_is_counted_by_days(cli: Cli, box: Sandbox) -> None:
@@ -95,7 +102,6 @@ def test_days_weeks_and_months_are_counted_by_labels(cli: Cli, box: Sandbox, by:
         found[row[label]] += row["clicks"]
         assert list(row)[:2] == [unit, label]
     assert found == log
-    assert cli("stats", "2024-06", "--by", by, "--compare", "previous").code == 2
 
 
 def test_hours_of_the_log_are_those_of_the_rows(cli: Cli, box: Sandbox) -> None:
@@ -205,12 +211,6 @@ def test_given_links_are_counted_by_their_tag(cli: Cli, own: Sandbox) -> None:
     assert {row["tag"]: row["clicks"] for row in rows} == {"autumn": 4, "no tag, spring": 3, "no tag": 2}
 
 
-def test_the_number_of_links_that_are_counted_together_is_right(cli: Cli, own: Sandbox) -> None:
-    ran = cli("stats", "2024-06", "--keys", "a0,a1,a1,a2,nobody,a3,a3")
-    assert "the 4 links are counted together" in ran.err
-    assert ran.code == 3
-
-
 def test_what_fails_is_told_and_the_exit_code_is_not_0(cli: Cli, box: Sandbox, quick_retries: None) -> None:
     with failing(box, Fault(kind="400", path="/api/v1/stats*")):
         ran = cli("stats", "2024-06")
@@ -232,20 +232,20 @@ def test_no_links_are_no_clicks(cli: Cli, serve: Serve) -> None:
         ("2024 --by colour", "there are"),
         ("2024 --by contry", "'country'"),
         ("2024 --by link", "slashtag top"),
-        ("2024 --by country,device", "one is tag, day, week or month"),
         ("2024 --by week,month", "one is tag, day, week or month"),
-        ("2024 --by tag,hour", "not counted for each tag"),
-        ("2024 --by tag,week,day", "two dimensions"),
+        ("2024 --by tag,hour", "one is tag, day, week or month"),
+        ("2024 --by tag,week,day", "one is tag, day, week or month"),
+        ("2024-06 --country US --by tag,city", "one is tag, day, week or month"),
+        ("2024 --by month,country --compare previous", "--compare"),
         ("2024-06 --by language", "whole year"),
         ("alltime --by day", "there are"),
         ("alltime --compare previous", "alltime"),
         ("alltime --country US", "alltime"),
-        ("2020..2024 --by day,country", "at most 100"),
         ("2024 --by hour", "32 days"),
         ("2024 --compare 2024", "itself"),
         ("2999 --by day", "after today"),
         ("octobr --by day", "is not a date range"),
-        ("--by day", "give a SPAN"),
+        ("--by day", "one SPAN"),
         ("2024-06 --timezone Mars/Olympus", "Mars/Olympus"),
         ("2024-06 --tag nobody", "no tag 'nobody'"),
         ("2024-06 --tag a --keys b", "only one of"),

@@ -2,15 +2,12 @@
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Collection
 from importlib import import_module
-from shutil import get_terminal_size
 from typing import Any
 
 import typer
 from typer import Option
-from typer.core import TyperCommand
 
 from .. import __version__
 
@@ -31,21 +28,6 @@ COMMANDS = {
     "api": ("api.api", "A request to any endpoint of the service, also one without a command."),
     "sandbox": ("sandbox.sandbox", "Serve a made-up account on this machine, to try things on."),
 }
-#: Columns from which help is drawn in panels: on a narrower terminal they would cut names of options.
-PANELS_FROM = 80
-
-
-class Command(TyperCommand):
-    """A command that refuses an option given twice, of which the last would count in silence."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments; those of lists and flags may be repeated."""
-        if not ctx.resilient_parsing:  # completion parses what is not complete
-            order = self.make_parser(ctx).parse_args(args=[*args])[2]
-            for option, times in Counter[Any](order).items():
-                if times > 1 and not (option.multiple or option.is_flag or option.count):
-                    ctx.fail(f"{option.opts[0]} is given {times} times: it takes one value")
-        return super().parse_args(ctx, args)
 
 
 def _print_version(wanted: bool) -> None:
@@ -71,10 +53,9 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
         epilog="Credentials come from the environment (SLASHTAG_BASE_URL, SLASHTAG_APIKEY, "
         "SLASHTAG_APISECRET) or from `slashtag login`. No account at hand? "
         "Start one with `slashtag sandbox`.",
-        no_args_is_help=True,
         # A traceback with local variables would show credentials; a plain one is easier to send to somebody.
         pretty_exceptions_enable=False,
-        rich_markup_mode="markdown" if get_terminal_size().columns >= PANELS_FROM else None,
+        rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for name, (place, text) in COMMANDS.items():
@@ -83,13 +64,9 @@ def make_app(words: Collection[str] = COMMANDS) -> typer.Typer:
             module, _, attribute = place.partition(".")
             found = getattr(import_module(f".commands.{module}", __package__), attribute)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name, help=text, short_help=text, no_args_is_help=True)
-            for each in found.registered_commands:
-                each.cls = Command
-                # Otherwise the line in the list is cut.
-                each.short_help = (each.callback.__doc__ or "").partition("\n\n")[0]
+            app.add_typer(found, name=name, help=text, short_help=text)
         else:
-            app.command(name, cls=Command, short_help=text)(found)
+            app.command(name, short_help=text)(found)
     return app
 
 
@@ -97,9 +74,9 @@ def run() -> int:
     """Run the command that the arguments name and return the exit code.
 
     0: done; 1: an error, printed in one line; 2: wrong usage, also what the service cannot be asked;
-    3: some failed or were left out, or figures contradict each other; 130: Ctrl-C;
-    143: SIGTERM; 129: SIGHUP.
+    3: some failed or were left out, or figures contradict each other; 130: Ctrl-C; 143: SIGTERM.
     """
+    sys.argv += ["--help"] * (len(sys.argv) == 1)
     # The words that a shell asks how to complete.
     completed = f"{os.environ.get('COMP_WORDS')} {os.environ.get('_TYPER_COMPLETE_ARGS')}".split()
     try:
@@ -124,10 +101,6 @@ def run() -> int:
 
 def _report(error: Exception) -> int:
     """Print an error and return the exit code."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        # With rich, typer has printed the help.
-        print(error, file=sys.stderr)
-        return 2
     # Imported here, as errors need the library and --help does not.
     lines = import_module(".stderr", __package__).Lines()
     return int(import_module(".errors", __package__).report(error, lines)[1])

@@ -8,13 +8,13 @@ from collections import Counter
 from datetime import date
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from .. import (
     AsyncSession,
     CountryGeo,
     DateRange,
-    GeoStats,
     InvalidRequestError,
-    PeriodStats,
     Progress,
     Query,
     RangeStats,
@@ -22,18 +22,28 @@ from .. import (
     Statistics,
     Year,
 )
-from .._wording import did_you_mean, many
+from .._wording import did_you_mean
 from ..counts import DAY, ROLLED, Rows, count, label_of
 from ..export import hourly_clicks
-from .run import Run
 from .selection import Selected, SelectionOptions, dates_of
 
 #: The label of the clicks of links without a tag.
 NO_TAG = "no tag"
-#: Groups of days that take requests of their own, the longest first, and the most of them.
-UNITS, MOST_UNITS = ("month", "week", "day"), 100
 OF_YEARS = ("language", "timezone")
-_PLACES = tuple(GeoStats.DIMENSIONS)
+_LABELS = ("device", "browser", "platform", "country", "referrer")
+_PLACES = ("state", "city", "postalcode")
+#: Days that take requests of their own.
+_UNITS = ("day", "week", "month")
+#: What is counted of days, of all time and of the days of a country: by group, "" for none, and label.
+COUNTED: dict[str, dict[str, tuple[str, ...]]] = {
+    "days": {
+        "": (*_LABELS, *OF_YEARS, *ROLLED, "hour", "tag"),
+        "tag": (*_LABELS, *OF_YEARS, *ROLLED),
+        **dict.fromkeys(_UNITS, _LABELS),
+    },
+    "alltime": {"": (*_LABELS, *OF_YEARS, "month", "tag"), "tag": (*_LABELS, *OF_YEARS, "month")},
+    "a country": {"": (*_PLACES, "tag"), **dict.fromkeys(_UNITS, (*_PLACES, ""))},
+}
 
 
 class By(NamedTuple):
@@ -53,27 +63,21 @@ class By(NamedTuple):
         return any(name in ("hour", "day", "week", "weekday") for name in self) or self.group == "month"
 
     @classmethod
-    def parse(cls, given: str | None, *, alltime: bool, country: bool) -> "By":
-        """Return the dimensions of --by, as `week,tag`; raises InvalidRequestError for impossible ones."""
-        names = given.replace(",", " ").split() if given else []
-        known = {"tag", *(_PLACES if country else PeriodStats.DIMENSIONS.values())}
-        known |= {"month"} if alltime else {*UNITS} if country else {*ROLLED, "hour"}
-        told = f"--by {given}"
-        for name in names:
-            if name not in known:
-                meant = "; `slashtag top` counts each link" if name in ("link", "slashtag", "url") else ""
-                meant = meant or f"{did_you_mean(name, known)}; there are {', '.join(sorted(known))}"
-                raise InvalidRequestError(f"{told}: {name} is not counted here{meant}")
-        if len(names) < 2:
-            # The service has no days of a country: each is requested by itself.
-            return cls(*names) if country and names and names[0] in UNITS else cls("", *names)
-        group = next((name for name in ("tag", *UNITS) if name in names), "")
-        label = next((name for name in names if name != group), "")
-        if len(names) > 2 or not group or not label or (group != "tag" and label in (*ROLLED, *OF_YEARS)):
-            raise InvalidRequestError(f"{told}: of two dimensions one is tag, day, week or month")
-        if label == "hour" or (alltime and group != "tag") or (country and group == "tag"):
-            raise InvalidRequestError(f"{told}: {label} is not counted for each {group} here")
-        return cls(group, label)
+    def parse(cls, given: str | None, kind: str) -> "By":
+        """Return the dimensions of --by, as `week,tag`, for a kind of COUNTED; raises InvalidRequestError."""
+        names = {*(given or "").replace(",", " ").split()}
+        every = [cls(group, label) for group, labels in COUNTED[kind].items() for label in labels]
+        for by in every:
+            if names == {*by.names}:
+                return by
+        if not names:
+            return cls()
+        known = sorted({name for by in every for name in by.names})
+        hints = "".join(did_you_mean(name, known) for name in names if name not in known)
+        told = f"--by {given} is not counted of {kind}{hints}; there are {', '.join(known)}"
+        raise InvalidRequestError(
+            f"{told}; of two dimensions one is tag, day, week or month; `slashtag top` counts each link"
+        )
 
 
 class Counted(NamedTuple):
@@ -83,35 +87,37 @@ class Counted(NamedTuple):
     rows: Rows
 
 
-def query_of(
-    session: AsyncSession, span: DateRange, timezone: str | None, by: By, country: str | None
-) -> Query[Any]:
-    """Return the query of a span; a calendar year takes a twelfth of the requests as a Year."""
+def queries_of(
+    session: AsyncSession, spans: list[DateRange], timezone: str | None, by: By, country: str | None = None
+) -> list[Query[Any]]:
+    """Return the queries of spans, all of one kind; whole years take a twelfth of the requests as Years."""
     if country is not None:
-        return CountryGeo(country, *dates_of(span))
-    year = span.bounds[0].year
-    if by.needs_days or span.bounds != (date(year, 1, 1), date(year, 12, 31)):
-        return span
+        return [CountryGeo(country, *dates_of(span)) for span in spans]
+    years = [Year(span.bounds[0].year) for span in spans]
+    are_years = all(
+        span.bounds == (date(of.year, 1, 1), date(of.year, 12, 31))
+        for span, of in zip(spans, years, strict=True)
+    )
     try:
-        # Refused where the zone has two offsets in this year.
-        session.stats.plan(Year(year), keys=(), timezone=timezone)
+        # Refused where the zone has two offsets in a year.
+        for year in years if are_years else ():
+            session.stats.plan(year, keys=(), timezone=timezone)
     except InvalidRequestError:
-        return span
-    return Year(year)
+        are_years = False
+    if by.label in OF_YEARS and not are_years:
+        raise InvalidRequestError(f"--by {by.label}: give alltime or a whole year, in a zone of one offset")
+    return [*years] if are_years and not by.needs_days else [*spans]
 
 
-def spans_of(span: DateRange, unit: str) -> dict[str, DateRange]:
-    """Return the days, weeks or months of a span; raises InvalidRequestError for too many."""
-    (start, end), (first, last) = span.bounds, dates_of(span)
+def _parts(query: Any, unit: str) -> dict[str, Any]:
+    """Return a query of the same kind for each day, week or month of a span."""
+    first, last = dates_of(DateRange(query.start, query.end))
     found: dict[str, list[date]] = {}
     for n in range((last - first).days + 1):
-        day = first + n * DAY
-        found.setdefault(label_of(str(day), unit), []).append(day)
-    if len(found) > MOST_UNITS:
-        told = f"each {unit} takes requests of its own, and these are {len(found):,}, of at most {MOST_UNITS}"
-        raise InvalidRequestError(f"{told}: give fewer days{', or --by month' * (unit != 'month')}")
+        found.setdefault(label_of(str(first + n * DAY), unit), []).append(first + n * DAY)
     return {
-        label: DateRange(start if days[0] == first else days[0], end if days[-1] == last else days[-1])
+        # The last day may be cut.
+        label: replace(query, start=days[0], end=query.end if days[-1] == last else days[-1])
         for label, days in found.items()
     }
 
@@ -120,30 +126,31 @@ class Question(NamedTuple):
     """Clicks of some links, by one or two dimensions."""
 
     session: AsyncSession
-    run: Run
     by: By
     selected: Selected
     selection: SelectionOptions
     progress: Progress
 
     async def answer(self, query: Query[Any]) -> Counted:
-        """Request the clicks; prints how many requests there are for days, weeks or months one by one."""
+        """Request the clicks."""
         group, label = self.by
         if "tag" in self.by:
-            total, each = await self._each_tag(query)
-            return Counted(total, count(each, label if group else ""))
-        if group:
-            return await self._each_unit(query)
-        if label == "hour" and isinstance(query, DateRange):
+            each = await self._each_tag(query)
+        elif group:
+            each = {name: await self._collect(part) for name, part in _parts(query, group).items()}
+        elif label == "hour" and isinstance(query, DateRange):
             start, end = query.bounds
             hours = await hourly_clicks(self.session, start, end, **self._of, **self._options)
             days = Counter({hour.date(): 0 for hour in hours})
             for hour, n in hours.items():
                 days[hour.date()] += n
-            total = RangeStats(total_clicks=days.total(), clicks=dict(days))
+            total: Statistics = RangeStats(total_clicks=days.total(), clicks=dict(days))
             return Counted(total, {(hour.isoformat(timespec="minutes"),): n for hour, n in hours.items()})
-        total = await self._collect(query)
-        return Counted(total, count(total, label))
+        else:
+            total = await self._collect(query)
+            return Counted(total, count(total, label))
+        total = next(iter(each.values())).merge(each.values())
+        return Counted(total, count(each, label if group else ""))
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -161,64 +168,33 @@ class Question(NamedTuple):
             return (await self.session.stats.by_tag(query, **self._options))[None]
         return await self.session.stats.collect(query, **self._of, **self._options)
 
-    async def _each_tag(self, query: Query[Any]) -> tuple[Statistics, dict[str, Statistics]]:
-        """Return the statistics of all, and of each tag, the most first, then of the links without one."""
+    async def _each_tag(self, query: Query[Any]) -> dict[str, Statistics]:
+        """Return the statistics of each tag, the most first, then of the links without one."""
         stats, (keys, tags, _) = self.session.stats, self.selected
         found: dict[Any, Statistics] = {}
         if tags is not None:
             found |= await stats.collect_each(query, tags=tags, **self._options).to_dict()
-        elif keys is None or self.selection.untagged:
+        elif self.selection.untagged:
+            found[None] = await self._collect(query)
+        elif keys is None:
             found |= await stats.by_tag(query, **self._options)
-            found = {None: found[None]} if self.selection.untagged else found
         else:
-            groups = await self._groups(keys)
-            zone = self.selection.timezone
-            for name, of in groups.items():
-                found[name] = await stats.collect(query, keys=of, timezone=zone)
+            for name, of in (await self._groups(keys)).items():
+                found[name] = await stats.collect(query, keys=of, **self._options)
         label = NO_TAG
         while label in found:
             label = f"({label})"
         names = sorted(found, key=lambda name: (name is None, -found[name].total, name or ""))
-        each = {label if name is None else name: found[name] for name in names}
-        first = next(iter(each.values()))
-        return first.merge(each.values()), each
+        return {label if name is None else name: found[name] for name in names}
 
-    async def _groups(self, keys: list[str | ShortUrl]) -> dict[str | None, list[ShortUrl]]:
+    async def _groups(self, links: list[ShortUrl]) -> dict[str | None, list[ShortUrl]]:
         """Return given links by their tag; a slashtag of links with different tags names all of these."""
         names = await self.session.tags.names()
-        by_slashtag: dict[str | None, list[ShortUrl]] = {}
-        for link in keys:
-            if isinstance(link, ShortUrl):
-                by_slashtag.setdefault(link.slashtag, []).append(link)
+        tags: dict[str | None, set[str]] = {}
+        for link in links:
+            tags.setdefault(link.slashtag, set()).add(names.get(link.tag_id or 0, NO_TAG))
         found: dict[str | None, list[ShortUrl]] = {}
-        for links in by_slashtag.values():
-            tags = sorted({names.get(link.tag_id or 0, NO_TAG) for link in links})
-            found.setdefault(None if tags == [NO_TAG] else ", ".join(tags), []).extend(links)
+        for link in links:
+            name = ", ".join(sorted(tags[link.slashtag]))
+            found.setdefault(None if name == NO_TAG else name, []).append(link)
         return found
-
-    async def _each_unit(self, query: Any) -> Counted:
-        """Return the clicks of the days, weeks or months of a span, which are requested one by one."""
-        unit, label = self.by
-        each: dict[str, Statistics] = {}
-        spans = spans_of(_span_of(query), unit)
-        self.run.say(f"each of {many(len(spans), unit)} is requested by itself")
-        for n, (name, of) in enumerate(spans.items()):
-            self.progress(n, len(spans))
-            is_country = isinstance(query, CountryGeo)
-            each[name] = await self._collect(CountryGeo(query.iso_code, *dates_of(of)) if is_country else of)
-        first = next(iter(each.values()))
-        total = first.merge(each.values())
-        return Counted(total, count(each, label))
-
-
-async def check(session: AsyncSession, query: Any, timezone: str | None, by: By) -> None:
-    """Raise InvalidRequestError for what cannot be asked, before anything is sent."""
-    session.stats.plan(query, keys=(), timezone=timezone)
-    if by.group in UNITS:
-        spans_of(_span_of(query), by.group)
-    if by.label == "hour":
-        await hourly_clicks(session, *query.bounds, keys=(), timezone=timezone)
-
-
-def _span_of(query: Any) -> DateRange:
-    return DateRange(query.start, query.end) if isinstance(query, CountryGeo) else query

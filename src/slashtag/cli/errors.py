@@ -1,14 +1,12 @@
 """What is printed of the error that ends a command, and the exit code."""
 
 import re
-from errno import EADDRINUSE
 
 import typer
 
 from .. import (
     APIError,
     InvalidRequestError,
-    NotFoundError,
     RequestFailedError,
     SlashtagError,
     UnknownTagError,
@@ -31,28 +29,18 @@ _ADVICE = {
     "UnexpectedResponseError": "check SLASHTAG_BASE_URL",
 }
 _SETTINGS = ("base-url", "proxy", "allow-http", "range-end", "concurrency", "timeout", "log-format")
-_LINK = "rows say slashtag, id, destination and tag anyway"
-_IN_SPREADSHEETS = "-o FILE.xlsx writes a workbook"
-_CLICKED = "`slashtag export clicks` has every link, also those without clicks"
-_PAGE = "the report is one page, without it"
 #: What to type instead of options and commands that there were, or that other programs have.
 _INSTEAD = {
-    "demo": "`make demo` runs it, or `python examples/demo.py`",
     **{f"--{name}": f"set SLASHTAG_{name.replace('-', '_').upper()}" for name in _SETTINGS},
-    "--all": "leave it out: every link is the default",
-    "--decimal": _IN_SPREADSHEETS,
-    "--excel": _IN_SPREADSHEETS,
-    "--columns": _LINK,
+    **dict.fromkeys(("--all", "--no-check", "--max-failures", "--hours", "--logo"), "leave it out"),
+    **dict.fromkeys(("--decimal", "--excel"), "-o FILE.xlsx writes a workbook"),
+    **dict.fromkeys(("--from", "--since"), "give the days as one SPAN: 2024-06-01..2024-06-30"),
+    "demo": "`make demo` runs it, or `python examples/demo.py`",
+    "--columns": "rows say slashtag, id, destination and tag anyway",
     "--summary": "SLASHTAG_LOG_FORMAT=json makes it the last line of stderr",
-    "--no-check": "leave it out: links are always looked up",
-    "--max-failures": "leave it out: 100 requests may fail",
-    "--no-clicks": _CLICKED,
-    "--hours": _PAGE,
-    "--logo": _PAGE,
-    "--accent": _PAGE,
+    "--no-clicks": "`slashtag export clicks` has every link, also those without clicks",
     "--slashtag": "it is --new-slashtag",
-    "--from": "give the days as one SPAN: 2024-06-01..2024-06-30",
-    "--since": "give the days as one SPAN: 2024-06-01..2024-06-30",
+    **dict.fromkeys(("--param", "-F"), "fields of a GET, or beside --input, are parameters"),
 }
 
 
@@ -78,19 +66,14 @@ def describe(error: Exception) -> tuple[str, int]:
         return _of_usage(error, format_message()), 2
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
-        if isinstance(error, NotFoundError) and error.method == "PUT" and error.path.startswith("urls/"):
-            parts.append("`slashtag urls list` shows the links that exist")
-        else:
-            parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
-        if isinstance(error, APIError) and error.status == 403:
-            parts.append("the key may have expired, or this machine not be allowed: ask the service's owner")
+        parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
         if isinstance(error, APIError) and error.retry_after:
             parts.append(f"the service asks to wait {error.retry_after:g} s")
         if isinstance(error, RequestFailedError) and error.request_id:
             parts.append(f"request id {error.request_id}")
     elif isinstance(error, OSError):
         parts = [f"{error.filename}: " * bool(error.filename) + (error.strerror or str(error))]
-        parts += ["choose another with --port"] * (error.errno == EADDRINUSE)
+        parts += getattr(error, "__notes__", ())
     else:
         raise error
     # Wrong usage: the same command fails again.
@@ -101,10 +84,8 @@ def _of_usage(error: Exception, message: str) -> str:
     """Return what to print of an error of the arguments, which typer found."""
     # Typer asks pydantic where that is installed, which names the kind of the error first.
     text = message.replace("Value error, ", "").rstrip(".")
-    unknown = re.match("No such command '(.*?)'", text)
-    name = unknown[1] if unknown else getattr(error, "option_name", "")
-    if type(error).__name__ != "BadOptionUsage" and name in _INSTEAD:
-        # Options that are spelt alike are no help where the right one is known.
-        text = f"{re.split(r' [(]Possible| Did you mean', text)[0].rstrip('.')}; {_INSTEAD[name]}"
+    unknown = re.match("No such (?:command '|option: )([^' (]+)", text)
+    if unknown and unknown[1] in _INSTEAD:
+        text = f"{text}; {_INSTEAD[unknown[1]]}"
     command = getattr(getattr(error, "ctx", None), "command_path", None) or "slashtag"
     return _USERINFO.sub("://***@", f"{text}; see `{command} --help`")

@@ -1,15 +1,12 @@
 """Rows of commands, on stdout or in a file, and tables and bar charts that fit a terminal."""
 
-import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
 from rich.bar import Bar
@@ -38,8 +35,8 @@ from ..tables import (
 from .stderr import one_line
 
 _option = partial(Option, rich_help_panel="The output")
-#: Columns that the first text of a row leaves to the others, and the width of a bar.
-ROOM_FOR_OTHERS, BAR_WIDTH = 24, 30
+#: The widest bar, and the widest cell of the first column.
+BAR_WIDTH, MOST_WIDTH = 30, 40
 #: The kinds of columns that are no texts.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("clicks", "clicks_before", "days", "id"), "int"),
@@ -73,17 +70,20 @@ class OutputOptions:
             )
         else:
             check_table_path(self.file)
-        #: What `print` wrote to the file, for a summary; empty for stdout.
-        self.written = ""
+
+    @property
+    def place(self) -> str:
+        """Where the rows go, in words."""
+        return "stdout" if self.file is None else object_url(self.file) or str(self.file)
 
     @contextmanager
     def writer(
         self,
         table: Table,
-        widths: Mapping[str, int] | None = None,
-        before: Callable[[], object] | None = None,
+        drawn: Collection[str] = (),
+        before: Callable[[], object] = lambda: None,
     ) -> Generator[Writer, None, None]:
-        """Open the file or stdout for rows; a table on stdout is drawn at the end, see `draw_rows`.
+        """Open the file or stdout for rows; a table on stdout is drawn at the end, with the columns `drawn`.
 
         `before` is called before rows come to stdout: it ends progress, which a terminal may show.
         """
@@ -91,16 +91,11 @@ class OutputOptions:
             with open_table(self.file, table) as file:
                 yield file
             return
-        rows: list[Row] = []
-        writer: Any = SimpleNamespace(write=rows.extend, close=lambda: draw_rows(table, rows, widths))
-        if self.form != "table":
-            # Opened with the first rows: a header too is written only then.
-            opened = cache(lambda: open_writer(f".{self.form}", stdout(before), table))
-
-            def write(rows: Sequence[Row]) -> None:
-                opened().write(rows)
-
-            writer = SimpleNamespace(write=write, close=lambda: opened().close())
+        if self.form == "table":
+            writer: Writer = _Drawing(table, drawn)
+        else:
+            file_like: Any = Stdout(before)
+            writer = open_writer(f".{self.form}", file_like, table)
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.
@@ -110,16 +105,18 @@ class OutputOptions:
         self,
         table: Table,
         rows: Iterable[Row],
-        widths: Mapping[str, int] | None = None,
+        drawn: Collection[str] = (),
         about: About | None = None,
-    ) -> None:
-        """Write rows that are all there, and `about` what they say of themselves."""
+    ) -> str:
+        """Write rows that are all there, and `about` what they say of themselves.
+
+        Returns what was written to a file, for a summary; empty for stdout.
+        """
         rows = list(rows)
-        with self.writer(table, widths) as writer:
+        with self.writer(table, drawn) as writer:
             writer.about = about
             writer.write(rows)
-        if self.file is not None:
-            self.written = f"{many(len(rows), 'row')} to {object_url(self.file) or self.file}; "
+        return f"{many(len(rows), 'row')} to {self.place}; " * (self.file is not None)
 
 
 def table_of(names: Iterable[str], title: str) -> Table:
@@ -127,67 +124,76 @@ def table_of(names: Iterable[str], title: str) -> Table:
     return Table(tuple(Column(name, KINDS.get(name, "text")) for name in names), title)
 
 
-def stdout(before: Callable[[], object] | None = None) -> Any:
-    """Return stdout as a binary file that is safe to write data of the service to, as whole lines of UTF-8.
+class Stdout:
+    """Stdout as a binary file that is safe to write data of the service to, as whole lines of UTF-8.
 
-    On a terminal, which a destination of a link could steer, JSON's escapes stand for what cannot be printed.
-    `before` is called before data is written.
+    On a terminal, which a destination of a link could steer, U+FFFD stands for what cannot be printed.
     """
-    file, is_terminal = sys.stdout.buffer, sys.stdout.isatty()
 
-    def write(data: bytes) -> None:
-        if data and before is not None:
-            before()
-        if is_terminal:
-            text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in data.decode())
-            # JSON leaves DEL as it is.
-            data = text.replace("\x7f", r"\u007f").encode()
-        file.write(data)
+    def __init__(self, before: Callable[[], object] = lambda: None) -> None:
+        self._before = before
 
-    return SimpleNamespace(write=write)
+    def write(self, data: bytes) -> None:
+        """Write lines; what `before` does comes first."""
+        if data:
+            self._before()
+        if sys.stdout.isatty():
+            text = data.decode()
+            data = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text).encode()
+        sys.stdout.buffer.write(data)
 
 
-def draw_rows(table: Table, rows: Sequence[Row], widths: Mapping[str, int] | None) -> None:
-    """Print rows on stdout.
+class _Drawing:
+    """Writer of a table on a terminal.
 
-    `widths` has the columns to draw, each with the width of a terminal that has room for it. Each row is then
-    one line, its texts cut where they do not fit, with a bar as long as its clicks. Without it all columns
-    are drawn, and texts wrap.
+    With columns to be drawn each row is one line, its texts cut where they do not fit, with a bar as long as
+    its clicks. Without, all columns are drawn, and texts wrap.
     """
-    console, names = Console(highlight=False), table.names
-    chosen = [name for name, width in widths.items() if width <= console.width] if widths else names
-    positions = [names.index(name) for name in chosen]
-    drawing = RichTable(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    columns = [table.columns[n] for n in positions]
-    first_text = next((column for column in columns if column.kind == "text"), None)
-    for column in columns:
-        is_cut = bool(widths) and column is first_text
-        drawing.add_column(
-            column.name.replace("_", " "),
-            justify="right" if column.kind in ("int", "float") else "left",
-            # Of the other columns, rich makes the widest ones narrower. The first text names the record.
-            overflow="ellipsis" if widths else "fold",
-            no_wrap=bool(widths) or column.kind != "text",
-            max_width=console.width - ROOM_FOR_OTHERS if is_cut else None,
-        )
-    bars: list[tuple[Bar, ...]] = [()] * len(rows)
-    if widths and "clicks" in names:
-        drawing.add_column(max_width=BAR_WIDTH)
-        bars = [(bar,) for bar in _bars([row[: names.index("clicks") + 1] for row in rows])]
-    for row, bar in zip(rows, bars, strict=True):
-        # Text, not markup: what the service sends is data.
-        drawing.add_row(*(Text(_cell(names[n], row[n])) for n in positions), *bar)
-    console.print(drawing)
+
+    about: About | None = None
+
+    def __init__(self, table: Table, drawn: Collection[str]) -> None:
+        self._table, self._drawn, self._rows = table, drawn, list[Row]()
+
+    def write(self, rows: Iterable[Row], /) -> None:
+        """Keep rows until the table is closed."""
+        self._rows.extend(rows)
+
+    def close(self) -> None:
+        """Print the table."""
+        names, drawing = self._table.names, RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        columns = [column for column in self._table.columns if column.name in (self._drawn or names)]
+        for n, column in enumerate(columns):
+            # Rich makes texts narrower, but neither numbers nor what names the record.
+            is_whole = column.kind != "text" or (n == 0 and bool(self._drawn))
+            drawing.add_column(
+                column.name.replace("_", "\n"),
+                justify="right" if column.kind in ("int", "float") else "left",
+                no_wrap=is_whole,
+                max_width=MOST_WIDTH if n == 0 else None,
+            )
+        bars: list[Bar] = []
+        if self._drawn and "clicks" in names:
+            drawing.add_column(max_width=BAR_WIDTH)
+            bars = _bars(names, self._rows)
+        for n, row in enumerate(self._rows):
+            # Text, not markup: what the service sends is data.
+            cells = [
+                Text(_cell(name, value), no_wrap=bool(self._drawn), overflow="ellipsis")
+                for name, value in zip(names, row, strict=True)
+                if name in (self._drawn or names)
+            ]
+            drawing.add_row(*cells, *bars[n : n + 1])
+        Console(highlight=False).print(drawing)
 
 
-def _bars(rows: Sequence[Sequence[Any]]) -> Iterator[Bar]:
-    """Yield a bar for the clicks at the end of each row; those of a dimension have a scale of their own."""
-    longest = Counter[object]()
-    for name, *_, clicks in rows:
-        longest[name] = max(longest[name], clicks)
-    is_by_name = len(longest) < len(rows)
-    for name, *_, clicks in rows:
-        yield Bar(longest[name] if is_by_name else max(longest.values()), 0, clicks, color="cyan")
+def _bars(names: Sequence[str], rows: Iterable[Row]) -> list[Bar]:
+    """Return a bar for the clicks of each row; those of a dimension have a scale of their own."""
+    clicks: list[Any] = [
+        (row[0] if names[0] == "dimension" else "", row[names.index("clicks")]) for row in rows
+    ]
+    longest = dict(sorted(clicks))  # the last of a dimension counts
+    return [Bar(longest[name], 0, n, color="cyan") for name, n in clicks]
 
 
 def _cell(name: str, value: object) -> str:

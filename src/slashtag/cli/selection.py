@@ -1,6 +1,6 @@
 """The options that say which days and links a command is about."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time, tzinfo
@@ -24,7 +24,7 @@ from .._saved_logins import settings
 from .._wording import did_you_mean
 from ..counts import Spans, between
 from ..export import NAMED_URLS
-from ..tables import LoadedTable, load_table
+from ..tables import load_table
 from .run import SOME_FAILED, Run
 
 
@@ -58,18 +58,16 @@ COMPARE = Option(
     help="Compare with previous (the span before), last-year, or any SPAN.",
 )
 _option = partial(Option, rich_help_panel="Which links (one of these; default: all)")
-#: So many unknown slashtags are asked about: did you mean another?
-ASKED = 3
+#: So many slashtags are named or asked about: did you mean another?
+NAMED = 3
 
 
 class ResolvedPeriod(NamedTuple):
-    """A whole span, what there is of it so far, what it is compared with; these two and the zone in words."""
+    """A whole span, what there is of it so far, what it is compared with, and the zone in words."""
 
     whole: DateRange
     so_far: DateRange
     before: DateRange
-    text: str
-    text_before: str
     zone: str
 
     @property
@@ -80,15 +78,19 @@ class ResolvedPeriod(NamedTuple):
     @property
     def spans(self) -> Spans:
         """The days of both spans."""
-        (first, last), (first_before, last_before) = map(dates_of, (self.so_far, self.before))
         end = self.before.bounds[1]
         is_cut_before = isinstance(end, datetime) and end.time() != time(23, 59, 59)
-        return Spans(first, last, first_before, last_before, not self.is_over, is_cut_before)
+        return Spans(*dates_of(self.so_far), *dates_of(self.before), not self.is_over, is_cut_before)
 
     @property
     def days(self) -> str:
         """The days that are counted, as files say them."""
         return between(*map(str, dates_of(self.so_far)))
+
+    @property
+    def text(self) -> str:
+        """The days and their zone, for a summary."""
+        return f"{self.days}{', so far' * (not self.is_over)} ({self.zone})"
 
 
 @dataclass(frozen=True)
@@ -108,20 +110,18 @@ class PeriodArguments:
         the span before, or what `compare` says (`DateRange.with_previous`). `default` is the span where none
         is given.
         """
-        words = self.words or [default]
-        if len(words) > 1:
-            joined = f": {words[0]}..{words[1]}" if len(words) == 2 and words[1][:1].isdigit() else ""
-            raise InvalidRequestError(f"{' '.join(words)!r}: give the days as one SPAN{joined or ', A..B'}")
-        if not words[0]:
-            raise InvalidRequestError("give a SPAN such as last-month, 30d or 2024-06-01..2024-06-30")
+        given = " ".join(self.words or [default])
+        if given == "alltime":
+            raise InvalidRequestError("only `slashtag stats alltime` counts all time")
+        if not given or " " in given:
+            forms = "last-month, 30d, 2024-06 or 2024-06-01..2024-06-30; a country goes as --country CC"
+            raise InvalidRequestError(f"{given!r}: give the days as one SPAN, such as {forms}")
         zone = parse_zone(timezone)
         now = now_in(zone)
-        whole = DateRange.parse(words[0]).resolve(zone, now)
+        whole = DateRange.parse(given).resolve(zone, now)
         if whole.span(zone)[0] > now.date():
-            raise InvalidRequestError(f"{words[0]} begins after today, {now.date()}: there are no clicks yet")
-        so_far, before = whole.with_previous(zone, now, compare or "previous")
-        text = _text(so_far) + ", so far" * (so_far.bounds != whole.bounds)
-        return ResolvedPeriod(whole, so_far, before, text, _text(before), str(zone))
+            raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
+        return ResolvedPeriod(whole, *whole.with_previous(zone, now, compare or "previous"), str(zone))
 
 
 def now_in(zone: tzinfo) -> datetime:
@@ -135,50 +135,37 @@ def dates_of(span: DateRange) -> tuple[date, date]:
     return first, last
 
 
-def _text(span: DateRange) -> str:
-    texts = [f"{at:%Y-%m-%d %H:%M}" if isinstance(at, datetime) else str(at) for at in span.bounds]
-    return " to ".join(dict.fromkeys(texts))
-
-
-class GivenKey(NamedTuple):
-    """Slashtag or short URL as given, and the id of its link where a file has it beside."""
-
-    key: str
-    id: int | None = None
-
-
 class Selected(NamedTuple):
     """Links, or tags by name; where both are None, all links of the account.
 
     `listed` are all links of the account, if they were listed.
     """
 
-    keys: list[str | ShortUrl] | None = None
+    keys: list[ShortUrl] | None = None
     tags: list[str] | None = None
     listed: list[ShortUrl] | None = None
 
     @property
     def shared(self) -> set[str]:
         """Slashtags of the links that other links of the account have too: the service counts both."""
-        chosen = [link for link in self.keys or () if isinstance(link, ShortUrl)]
-        ids, wanted = {link.id for link in chosen}, {link.slashtag for link in chosen}
-        others = [link for link in self.listed or () if link.id not in ids and link.slashtag in wanted]
-        return {link.slashtag for link in others if link.slashtag is not None}
+        ids = {link.id for link in self.keys or ()}
+        wanted = {link.slashtag for link in self.keys or ()}
+        others = [link.slashtag for link in self.listed or () if link.id not in ids]
+        return {slashtag for slashtag in others if slashtag in wanted and slashtag is not None}
 
 
-def note_of_shared(slashtags: Iterable[str]) -> str:
-    """Return the note on slashtags of selected links that other links have too; empty without any."""
-    names = sorted(slashtags)
-    named = ", ".join(names[:ASKED]) + ", ..." * (len(names) > ASKED)
-    told = f"slashtags that several links share: {named}; the service counts the clicks of these together"
-    return told * bool(names)
+def warn_of_shared(run: Run, slashtags: Iterable[str]) -> None:
+    """Warn of slashtags of selected links that other links have too."""
+    if names := sorted(slashtags):
+        named = ", ".join(names[:NAMED]) + ", ..." * (len(names) > NAMED)
+        run.warn(f"{named}: other links have the same slashtag; the service counts both together", "shared: ")
 
 
 @dataclass
 class SelectionOptions:
     """Options of which links a command is about, by default all, and of the zone of its days."""
 
-    keys: str | None = _option(None, metavar="A,B,...", help="These slashtags or short URLs.")
+    keys: list[str] | None = _option(None, metavar="A,B,...", help="These slashtags or short URLs.")
     keys_file: typer.FileBinaryRead | None = _option(
         None,
         metavar="FILE",
@@ -190,26 +177,27 @@ class SelectionOptions:
     timezone: str | None = TIMEZONE
 
     def __post_init__(self) -> None:
-        given = [self.keys is not None, self.keys_file is not None, bool(self.tag), self.untagged]
+        given = [bool(self.keys), self.keys_file is not None, bool(self.tag), self.untagged]
         if sum(given) > 1:
             raise InvalidRequestError(
                 "only one of --keys, --keys-file, --tag and --untagged says which links"
             )
         #: Whether every link of the account is selected.
         self.all_links = not any(given)
-        #: What is given, read and checked before anything is sent or written; its slashtags and short URLs.
-        self.given = self._given() if given[0] or given[1] else []
-        self.slashtags = [each.key for each in self.given]
+        #: Whether the file says of itself that it lacks some.
+        self._is_part = False
+        #: What is given, read and checked before anything is sent or written; slashtags and short URLs.
+        self.slashtags = [key.strip() for each in self.keys or () for key in each.split(",") if key.strip()]
+        if self.keys_file is not None:
+            self.slashtags = self._read_file(self.keys_file)
+        if (given[0] or given[1]) and not self.slashtags:
+            # Statistics of no links are zeros, and an export would replace a file by its header.
+            raise InvalidRequestError("no slashtags are given; without any option every link is selected")
 
     @property
     def zone(self) -> str:
         """The zone of the days, in words."""
         return str(parse_zone(self.timezone))
-
-    def require_tags(self) -> None:
-        """Raise InvalidRequestError where slashtags are selected, for an export --by tag."""
-        if not (self.tag or self.all_links):
-            raise InvalidRequestError("--by tag goes with --tag or all links; `stats` counts others by tag")
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
         """Return the links that the options select, as the account has them; what no link has is left out."""
@@ -219,73 +207,43 @@ class SelectionOptions:
             return Selected(tags=self.tag or None)
         listed = await session.urls.list(progress=progress).to_list()
         if self.untagged:
-            chosen: list[str | ShortUrl] = [link for link in listed if link.tag_id is None]
+            chosen = [link for link in listed if link.tag_id is None]
             if not chosen:
                 raise InvalidRequestError("there are no links without a tag")
             return Selected(chosen, listed=listed)
-        found: dict[str, list[ShortUrl]] = {key: [] for key in self.slashtags}
+        if self._is_part:
+            run.warn("--keys-file says of itself that it is not complete", "incomplete: ")
+        found: dict[str | None, list[ShortUrl]] = {key: [] for key in self.slashtags}
         for link in listed:
-            for name in (link.slashtag, link.short_url):
-                if name in found:
-                    found[name].append(link)
-        unknown = [key for key, links in found.items() if not links]
+            for name in found.keys() & {link.slashtag, link.short_url}:
+                found[name].append(link)
+        unknown = [key for key in self.slashtags if not found[key]]
         for key in unknown:
-            question = ""
-            if of_id := [link for link in listed if str(link.id) == key]:
-                question = f"; it is the id of the link with the slashtag {of_id[0].slashtag!r}: give that"
-            elif len(unknown) <= ASKED:
-                question = did_you_mean(key, (link.slashtag or "" for link in listed))
-            run.warn(f"no link has the slashtag {key!r}{question}", "left out: ")
-        if len(unknown) == len(found):
+            slashtags = (link.slashtag or "" for link in listed if len(unknown) <= NAMED)
+            run.warn(f"no link has the slashtag {key!r}{did_you_mean(key, slashtags)}", "left out: ")
+        if not any(found.values()):
             raise typer.Exit(SOME_FAILED)
-        if {link.id for link in listed}.intersection(id for _, id in self.given):
-            # Otherwise the column id is about something else.
-            _warn_of_moved(run, self.given, found)
         return Selected([*dict.fromkeys(chain(*found.values()))], listed=listed)
 
-    def _given(self) -> list[GivenKey]:
-        """Return what is given; raises InvalidRequestError if that is nothing."""
-        if self.keys_file is None:
-            where, found = "--keys", [GivenKey(key.strip()) for key in (self.keys or "").split(",")]
-            found = [each for each in found if each.key]
-        else:
-            name = getattr(self.keys_file, "name", "<stdin>")
-            where = f"--keys-file {'-' if name == '<stdin>' else name}"
-            found = _keys_of(load_table(self.keys_file, where))
-        if not found:
-            # Statistics of no links are zeros, and an export would replace a file by its header.
-            raise InvalidRequestError(f"{where} holds no slashtags; without it every link is selected")
-        return found
+    def _read_file(self, file: typer.FileBinaryRead) -> list[str]:
+        """Return the slashtags of a table with that column, or of a list without a header, one a line.
 
-
-def _warn_of_moved(run: Run, given: Iterable[GivenKey], found: Mapping[str, list[ShortUrl]]) -> None:
-    """Warn of slashtags that another link has than the one whose id the file has beside."""
-    for key, id in given:
-        ids = [link.id for link in found[key]]
-        if id is not None and ids and id not in ids:
-            told = f"the slashtag {key!r} is that of the link {ids[0]}, whose clicks are counted"
-            run.warn(f"{told}; the file has it beside the id {id}", "moved: ")
-
-
-def _keys_of(table: LoadedTable) -> list[GivenKey]:
-    """Return the slashtags of a table with that column, or of a list without a header, one a line.
-
-    In a list, lines that begin with # are comments. Raises InvalidRequestError for other tables, and for rows
-    of a table without a slashtag.
-    """
-    columns = table.columns
-    is_list = len(columns) == 1 and not table.is_named and columns[0] not in NAMED_URLS.names
-    if is_list:
-        table = table.as_list("slashtag")
-    elif columns and "slashtag" not in columns:
-        told = f"has no column slashtag, but {','.join(columns)!r}"
-        raise InvalidRequestError(f"{table.where} is no list, and {told}")
-    found: list[GivenKey] = []
-    for line, row in table.rows({"slashtag", "id"}):
-        key, given_id = row["slashtag"].strip(), row.get("id", "")
-        if key and not (is_list and key.startswith("#")):
-            is_number = given_id.isascii() and given_id.isdecimal() and len(given_id) < 20
-            found.append(GivenKey(key, int(given_id) if is_number else None))
-        elif not is_list:
-            raise InvalidRequestError(f"{table.where}, line {line}: a row without a slashtag")
-    return found
+        In a list, lines that begin with # are comments. Raises InvalidRequestError for other tables, and for
+        rows of a table without a slashtag.
+        """
+        name = getattr(file, "name", "<stdin>")
+        table = load_table(file, f"--keys-file {'-' if name == '<stdin>' else name}")
+        self._is_part = table.about is not None and not table.about.complete
+        columns = table.columns
+        is_list = len(columns) == 1 and not table.is_named and columns[0] not in NAMED_URLS.names
+        if is_list:
+            rows = [row["slashtag"].strip() for _, row in table.as_list("slashtag").rows()]
+            return [key for key in rows if key and not key.startswith("#")]
+        if columns and "slashtag" not in columns:
+            told = f"has no column slashtag, but {','.join(columns)!r}"
+            raise InvalidRequestError(f"{table.where} is no list, and {told}")
+        found = {line: row["slashtag"].strip() for line, row in table.rows({"slashtag"})}
+        for line, key in found.items():
+            if not key:
+                raise InvalidRequestError(f"{table.where}, line {line}: a row without a slashtag")
+        return [*found.values()]

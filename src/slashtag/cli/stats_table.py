@@ -6,7 +6,19 @@ from datetime import date
 from typing import Any
 
 from .. import GeoStats, PeriodStats, RangeStats
-from ..counts import DAY, ROLLED, Compared, averages, change, compared, count, label_of, percent, rolled
+from ..counts import (
+    DAY,
+    ROLLED,
+    Compared,
+    averages,
+    change,
+    compared,
+    count,
+    label_of,
+    rolled,
+    shares,
+)
+from ..tables import Row
 from .asking import By, Counted
 from .selection import ResolvedPeriod
 
@@ -14,61 +26,53 @@ from .selection import ResolvedPeriod
 MOST_DAYS = 31
 #: Labels drawn of a dimension that is one of several; the others are summed in one row.
 MOST_LABELS = 8
-#: What a row has of a comparison.
-COMPARED = ("compared_with", "clicks_before", "change_percent")
 
 
 class StatsTable:
-    """The rows of an answer, and of what it is compared with if two spans are counted."""
+    """The rows of an answer, and of what it is compared with if two spans are counted; `names`: columns."""
 
     def __init__(self, by: By, counted: list[Counted], resolved: ResolvedPeriod | None) -> None:
         self._by, self._counted, self._resolved = by, counted, resolved
-        self._stats = counted[0].total
-        self._is_compared = len(counted) > 1
+        self._stats, self._is_compared = counted[0].total, len(counted) > 1
         #: Of how many days of the span each week or month is: the first and last may be cut.
         self._days = Counter[str]()
         #: The clicks a day of each weekday.
         self._averages = dict[str, float]()
-        #: The clicks that the percentages are of, by group.
-        self._wholes = Counter[tuple[str | None, ...]]({(): self._stats.total})
-        if len(by.names) > 1:
-            for labels, n in counted[0].rows.items():
-                self._wholes[labels[:-1]] += n
         self._unit = next((name for name in by if name in ("week", "month")), "")
         if resolved is not None:
             first, last = resolved.spans[:2]
             days = [str(first + n * DAY) for n in range((last - first).days + 1)]
-            self._days.update(label_of(day, self._unit) for day in days)
+            self._days.update(label_of(day, self._unit) for day in days if self._unit)
             if by == By("", "weekday"):
                 self._averages = averages(counted[0].rows, "weekday", None if resolved.is_over else last)
+        self.names = [*by.names, "clicks", "percent"] if by.names else ["dimension", "label", "clicks"]
+        self.names += ["days"] * bool(self._days) + ["clicks_per_day"] * bool(self._averages)
+        self.names += ["compared_with", "clicks_before", "change_percent"] * self._is_compared
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return [*self._record("", Compared(("",) * max(1, len(self._by.names)), 0, None, None))]
-
-    @property
-    def widths(self) -> dict[str, int]:
-        """The columns that are drawn, each with the width of a terminal that has room for it."""
-        return {
-            name: {"compared_with": 120, "clicks_before": 60, "days": 60}.get(name, 0) for name in self.names
-        }
-
-    def rows(self, *, is_drawn: bool) -> Iterator[tuple[Any, ...]]:
+    def rows(self, *, is_drawn: bool) -> Iterator[Row]:
         """Yield the rows; where all dimensions are drawn, only the first ones of each."""
+        if self._by.names:
+            rows = self._rows_by(self._by.label)
+            whole = None if self._by.group else self._stats.total
+            of = shares({row.labels: row.clicks for row in rows}, whole)
+            for row in rows:
+                labels = dict(zip(self._by.names, row.labels, strict=True))
+                cells = [_cell(name, label) for name, label in labels.items()]
+                days = [self._days.get(labels[self._unit] or "")] if self._days else []
+                average = self._averages.get(row.labels[-1] or "", 0.0)
+                by_day = [round(average, 1)] if self._averages else []
+                yield *cells, row.clicks, of[row.labels], *days, *by_day, *self._comparison(row)
+            return
         for title, rows in self._sections(is_drawn=is_drawn).items():
-            is_cut = is_drawn and not self._by.names and title not in ROLLED
-            most = MOST_LABELS if is_cut else len(rows)
+            most = MOST_LABELS if is_drawn and title not in ROLLED else len(rows)
             for row in rows[:most]:
-                yield tuple(self._record(title, row).values())
+                yield title, row.labels[-1], row.clicks, *self._comparison(row)
             if others := rows[most:]:
-                label, clicks = f"{len(others)} others", sum(row.clicks for row in others)
-                yield tuple(self._record(title, Compared((label,), clicks, None, None)).values())
+                row = Compared((f"{len(others)} others",), sum(each.clicks for each in others), None, None)
+                yield title, row.labels[-1], row.clicks, *self._comparison(row)
 
     def _sections(self, *, is_drawn: bool) -> dict[str, list[Compared]]:
-        """Return the rows of what is asked for; by default those of all clicks, and of each dimension."""
-        if self._by.names:
-            return {"": self._rows_by(self._by.label)}
+        """Return the rows of all clicks, and of each dimension."""
         names = list(self._stats.DIMENSIONS.values())
         totals = {"total": "total"}
         if isinstance(self._stats, PeriodStats):
@@ -77,40 +81,24 @@ class StatsTable:
         elif is_drawn and isinstance(self._stats, RangeStats) and len(self._stats.clicks) > MOST_DAYS:
             names[0] = "month"
         found: dict[str, list[Compared]] = {}
+        against = self._resolved.spans.before if self._resolved is not None else None
         for name, member in totals.items():
             clicks, before = [getattr(self._counted[n].total, member) for n in (0, -1)]
-            against = (
-                self._resolved.spans.before if self._resolved is not None and self._is_compared else None
-            )
-            found[name] = [Compared(("",), clicks, before if against else None, against)]
+            found[name] = [Compared(("",), clicks, before, against)]
         return found | {name: self._rows_by(name) for name in names}
 
     def _rows_by(self, label: str) -> list[Compared]:
         """Return the rows of a dimension, rolled up, beside what they are compared with."""
         rows = [of.rows if self._by.names else count(of.total, label) for of in self._counted]
-        if self._is_compared and self._resolved is not None:
-            return compared(rows[0], rows[1], label, self._resolved.spans)
-        return [Compared(labels, n, None, None) for labels, n in rolled(rows[0], label).items()]
+        if self._resolved is None:
+            return [Compared(labels, n, None, None) for labels, n in rolled(rows[0], label).items()]
+        # Compared with nothing, too, each day, week and month has a row.
+        return compared(rows[0], rows[1] if self._is_compared else {}, label, self._resolved.spans)
 
-    def _record(self, title: str, row: Compared) -> dict[str, Any]:
-        """Return the cells of a row by the names of their columns."""
-        if not self._by.names:
-            found: dict[str, Any] = {"dimension": title, "label": row.labels[-1], "clicks": row.clicks}
-        else:
-            labels = dict(zip(self._by.names, row.labels, strict=True))
-            found = {name: _cell(name, label) for name, label in labels.items()}
-            found["clicks"] = row.clicks
-            found["percent"] = percent(row.clicks, self._wholes[row.labels[:-1]])
-            if self._unit and self._days:
-                found["days"] = self._days.get(labels[self._unit] or "")
-            if self._averages:
-                average = self._averages.get(row.labels[-1] or "")
-                found["clicks_per_day"] = None if average is None else round(average, 1)
-        if self._is_compared:
-            # Of earlier clicks that are compared with none there is no change.
-            by_how_much = None if row.labels[-1] is None else change(row.clicks, row.before)
-            found |= zip(COMPARED, (row.compared_with, row.before, by_how_much), strict=True)
-        return found
+    def _comparison(self, row: Compared) -> Row:
+        """Return the cells on what a row is compared with; what is left over of it has no change."""
+        by_how_much = None if row.labels[-1] is None else change(row.clicks, row.before)
+        return (row.compared_with, row.before, by_how_much) if self._is_compared else ()
 
     def notes(self) -> Iterator[str]:
         """Yield what has to be known of the figures."""
@@ -118,18 +106,8 @@ class StatsTable:
             yield "several answers were added up: unique clicks are at most, repeated ones at least these"
         if isinstance(self._stats, GeoStats) and not self._stats.places_are_exact:
             yield "some answers put places under Other: the named ones are lower bounds, the total is exact"
-        if not self._is_compared or self._resolved is None:
-            return
-        spans, names = self._resolved.spans, self._by.names
-        lengths = [(spans.last - spans.first).days + 1, (spans.last_before - spans.first_before).days + 1]
-        if lengths[0] != lengths[1]:
-            yield "the two spans have {} and {} days".format(*lengths)
-        is_shifted = spans.days_apart != (spans.first - spans.first_before).days
-        has_days = names[-1] in ("hour", "day", "week") if names else isinstance(self._stats, RangeStats)
-        if is_shifted and has_days:
-            yield f"days are compared with those {spans.days_apart} days earlier, which are the same weekdays"
 
 
-def _cell(name: str, label: str | None) -> str | date | None:
+def _cell(name: str, label: str | None) -> Any:
     """Return what the column of a dimension has for a label."""
     return date.fromisoformat(label) if label and name in ("day", "week") else label

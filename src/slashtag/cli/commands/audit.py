@@ -7,6 +7,7 @@ from msgspec.structs import astuple
 from ... import InvalidRequestError
 from ..._files import object_url
 from ..._wording import many
+from ...counts import between
 from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
@@ -54,21 +55,13 @@ async def audit(
             )
             run.end_bars()
             writer.write(map(astuple, found.differences))
-    run.figures |= {
-        "links": found.links,
-        "first": str(found.since),
-        "last": str(found.through),
-        "timezone": found.timezone,
-        "differences": len(found.differences),
-        "not_proved": len(found.missing),
-    }
     if not found.is_proved:
         run.mark_incomplete()
     if found.changed:
         names = ", ".join(map(repr, found.changed[:NAMED]))
         run.say(f"new or renamed since the load, not compared: {names}, {len(found.changed):,} in all")
-    links = len({each.name for each in found.differences})
-    told = f"{many(len(found.differences), 'difference')} of {many(links, 'link or tag', 'links or tags')}"
-    verdict = told if links else "not all of it is proved" if found.missing else "no differences"
-    span = f"{found.since} to {found.through}, {found.timezone}"
-    run.say(f"{many(found.links, 'link')}, {span}: {verdict}; {run.cost()}")
+    verdict = "no differences" if found.is_proved else "not all of it is proved"
+    if found.differences:
+        verdict = many(len(found.differences), "difference")
+    days = f"{between(str(found.since), str(found.through))} ({found.timezone})"
+    run.say(f"{many(found.links, 'link')}, {days}: {verdict}; {run.cost()}")

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from os.path import realpath
 from pathlib import Path
-from typing import get_args
 
 import typer
 from msgspec.structs import astuple, replace
@@ -32,7 +31,7 @@ from ...export import (
 from ...tables import Column, RowDifference, Table, Writer, compare_files
 from ..output import OutputOptions
 from ..run import Run, command
-from ..selection import PeriodArguments, SelectionOptions, note_of_shared
+from ..selection import PeriodArguments, SelectionOptions, warn_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
@@ -68,9 +67,8 @@ async def clicks(
     selection: SelectionOptions,
     output: OutputOptions,
     run: Run,
-    by: str = _option(
+    by: By = _option(
         "slashtag",
-        metavar="|".join(get_args(By)),
         help="A series for each link, or for each tag; of all tags also one for the links without.",
     ),
     dimensions: bool = _option(
@@ -82,20 +80,10 @@ async def clicks(
     What fails is printed while the rest goes on; the exit code is then 3. Where the service cannot be reached
     or nothing is answered, it stops with 1 and the file stays as it was.
     """
-    if by not in get_args(By):
-        words = " ".join(period.words or ["last-month"])
-        told = f"--by {by}: rows are of days, by {' or '.join(get_args(By))}"
-        raise InvalidRequestError(f"{told}; for more give: slashtag stats {words} --by {by},tag -o FILE")
     resolved = period.resolve(selection.timezone)
-    # Only where the days follow from what was given, such as last-month.
-    is_relative = resolved.days != " ".join(period.words or ())
-    if is_relative:
-        run.say(f"clicks of {resolved.text} ({resolved.zone})")
-    if by == "tag":
-        selection.require_tags()
-
-    of: By = "tag" if by == "tag" else "slashtag"
-    table = clicks_table(of, dimensions=dimensions, title=f"clicks {resolved.days}")
+    if by == "tag" and not (selection.tag or selection.all_links):
+        raise InvalidRequestError("--by tag goes with --tag or all links; `stats` counts others by tag")
+    table = clicks_table(by, dimensions=dimensions, title=f"clicks {resolved.days}")
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         selected = await selection.resolve(run, session, progress)
@@ -105,7 +93,7 @@ async def clicks(
             writer,
             keys=selected.keys,
             tags=selected.tags,
-            by=of,
+            by=by,
             dimensions=dimensions,
             timezone=selection.timezone,
             progress=progress,
@@ -113,10 +101,10 @@ async def clicks(
         )
 
     zone = selection.timezone or "+00:00"
-    is_of_some = of == "slashtag" and not selection.all_links
-    await _export(output, run, table, f"{of}s", work, resolved.days, zone, is_of_some=is_of_some)
-    if not is_relative:
-        run.say(f"days are those of {resolved.zone}")
+    summary = await _export(output, run, table, f"{by}s", work, resolved.days, zone)
+    if by == "slashtag" and not selection.all_links:
+        # Rows have clicks of links that are not selected too.
+        warn_of_shared(run, summary.shared)
 
 
 async def _export(
@@ -127,20 +115,17 @@ async def _export(
     work: Callable[..., Awaitable[Summary]],
     span: str = "",
     zone: str = "",
-    *,
-    is_of_some: bool = False,
-) -> None:
+) -> Summary:
     """Write a table to a file or stdout, and print how it went; progress is counted in units.
 
     Answers about the clicks of a `span` are kept beside a file, and how links are named and tagged.
     """
-    place: object = "stdout" if output.file is None else object_url(output.file) or output.file
     journal = links = None
-    if span and isinstance(place, Path):
-        path = Path(realpath(place))
+    if span and output.file is not None and object_url(output.file) is None:
+        path = Path(realpath(output.file))
         # Hidden, so that `*` and readers of folders skip it.
         journal, links = (path.with_name(f".{path.name}.{ending}") for ending in ("journal", "links"))
-        run.resumes_from(journal)
+        run.resumes_from = journal
         async with run.session() as session:
             if await begins_anew(session, links):
                 run.say("links were renamed, retagged or deleted since the last run: all is counted anew")
@@ -157,18 +142,11 @@ async def _export(
     finally:
         if journal is not None and links is not None and not journal.exists():
             links.unlink(missing_ok=True)
-    run.say(f"{many(summary.rows, 'row')} to {place}; {run.cost()}")
+    run.say(f"{many(summary.rows, 'row')} to {output.place}; {run.cost()}")
     run.say(str(writer.about))
-    run.figures |= {"output": place, "rows": summary.rows, "shared": summary.shared}
     if not summary.reconciles:
-        run.mark_incomplete()
-        run.say("SOME FIGURES are missing, or do not add up to the totals that the service gave")
-    if note := note_of_shared(summary.shared):
-        if is_of_some:
-            # Rows have clicks of links that are not selected too.
-            run.warn(note, "shared: ")
-        else:
-            run.say(note)
+        run.warn("some figures are missing, or do not add up to the totals", "incomplete: ")
+    return summary
 
 
 @command

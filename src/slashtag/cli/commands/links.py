@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -19,16 +19,7 @@ from typer import Argument, Option
 from ... import Change, InvalidRequestError, ShortUrl, SlashtagError
 from ..._internal import check_change
 from ..._wording import many
-from ...bulk_update import (
-    COLUMNS,
-    BulkUpdate,
-    ChangesError,
-    Difference,
-    DoubtfulChangesError,
-    Preview,
-    Problem,
-    RowOutcome,
-)
+from ...bulk_update import COLUMNS, BulkUpdate, DoubtfulChangesError, Preview, Problem, RowOutcome
 from ...export import NAMED_URLS, named_url_row
 from ...tables import Column, Table
 from ..output import OutputOptions
@@ -36,28 +27,16 @@ from ..run import Run, command
 
 urls = typer.Typer()
 
-_LINK = Column("line", "int"), Column("id", "int"), Column("slashtag")
-DIFFERENCES = Table((*_LINK, Column("change"), Column("before"), Column("after")))
-LEFT = Table((*_LINK, Column("status"), Column("error")))
+#: What changes of a link, or why its row is left.
+ROWS = Table(
+    (
+        *(Column("line", "int"), Column("id", "int")),
+        *map(Column, ("slashtag", "change", "before", "after", "status", "error")),
+    )
+)
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
-#: Columns that are drawn, each from this width of the terminal on.
-WIDTHS = {
-    "id": 100,
-    "short_url": 0,
-    "hits": 0,
-    "redirect_code": 140,
-    "tag_name": 120,
-    "created_at": 80,
-    "destination": 0,
-}
-#: The option that changes each member that a listing shows.
-_OPTIONS = {
-    "destination": "--destination",
-    "slashtag": "--new-slashtag",
-    "redirect_code": "--redirect-code",
-}
-#: What to do about values that are doubtful.
-_CONFIRM = "correct it, or give --yes to send it all the same"
+#: Columns that are drawn.
+DRAWN = ("short_url", "hits", "destination", "tag_name")
 _which = partial(Option, rich_help_panel="Which links")
 
 
@@ -91,7 +70,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
     count, limit = 0, filter_.limit
     async with run.session() as session:
         names = await session.tags.names(filter_.tag or ())
-        with output.writer(NAMED_URLS, WIDTHS, run.end_bars) as writer, run.bars() as start_bar:
+        with output.writer(NAMED_URLS, DRAWN, run.end_bars) as writer, run.bars() as start_bar:
             listing = session.urls.list(progress=start_bar("reading", "rows"))
             async with listing.pages() as pages:
                 async for page in pages:
@@ -103,7 +82,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
                         break
             writer.about = run.about(session)
     if output.file is not None:
-        run.say(f"{many(count, 'row')} to {output.file}; {run.cost()}")
+        run.say(f"{many(count, 'row')} to {output.place}; {run.cost()}")
 
 
 @dataclass(frozen=True)
@@ -165,8 +144,7 @@ async def update_url(
         raise InvalidRequestError("give the KEY of one link, or --from FILE")
     if source is not None and any(value is not None for value in vars(members).values()):
         raise InvalidRequestError("with --from the file says which links are changed, and how")
-    changes = [members.change(key or "")] if source is None else source
-    confirm = partial(_confirm, run)
+    changes = source or [members.change(key or "")]
     try:
         async with run.session() as session:
             with run.bars() as start_bar, TemporaryDirectory() as folder:
@@ -175,44 +153,49 @@ async def update_url(
                     changes,
                     # Of one link there is nothing to go on with.
                     outcomes=None if source else Path(folder, "outcomes"),
-                    confirm=yes or confirm,
+                    confirm=yes or partial(_confirm, run),
                     or_id=key is not None,
                     progress=start_bar("updating", "rows"),
                 )
-                preview = await update.preview() if dry_run else None
-                left = [] if dry_run else await _carry_out(run, update, key)
-    except ChangesError as error:
-        is_doubt = isinstance(error, DoubtfulChangesError)
-        advice = f"; {_CONFIRM}" * is_doubt
-        if key is not None:
-            raise InvalidRequestError("; ".join(each.text for each in error.problems) + advice) from None
-        found = many(len(error.problems), "doubtful value" if is_doubt else "error")
-        told, last = _together(error.problems), f"{source} has {found}; nothing was sent{advice}"
-        for text in (f"{told[0]}; {last}",) if len(told) == 1 else (*told, last):
-            run.lines.error(text)
-        raise typer.Exit(1) from None
-    if preview is not None:
-        _show(run, output, preview, [] if yes else preview.doubts)
-    elif key is not None:
-        _report_one(run, output, update, left, key)
-    else:
-        _report(run, output, update, left)
+                run.resumes_from = update.path
+                if dry_run:
+                    plan = await update.preview()
+                    made, left = len(plan.sent), plan.left
+                else:
+                    async with update:
+                        left = [each async for each in update if each.status != "done"]
+                    plan, made = update.planned or Preview(), update.summary["done"]
+    except DoubtfulChangesError as error:
+        error.add_note("correct it, or give --yes to send it all the same")
+        raise
+    shown = plan.differences if dry_run or key is not None else []
+    rows: list[Any] = [(*astuple(each), None, None) for each in shown]
+    rows += [_left(each) for each in left if key is None]
+    if rows or output.file is not None:
+        output.print(ROWS, sorted(rows, key=itemgetter(0)))
+    if key is not None and left:
+        raise SlashtagError(f"{key}: {left[0].error}; `slashtag urls list` shows the links as they are")
+    if dry_run and plan.doubts and not yes:
+        run.warn(str(DoubtfulChangesError(plan.doubts)), "doubtful: ")
+    if left:
+        run.mark_incomplete()
+    n = Counter(each.status for each in left)
+    told = f"{many(made, 'link')} {'would be ' * dry_run}changed, {n['failed']:,} failed"
+    told += f", {n['unknown']:,} unknown, {n['changed']:,} changed by others since"
+    run.say(f"{told}, {plan.unchanged:,} are so already; {run.cost()}")
+    if source is not None and update.undo_path is not None:
+        undo = f"slashtag urls update --from {quote(f'{update.undo_path}')}"
+        run.say(f"outcomes in {update.path}; to undo the changes of {many(update.undoes, 'link')}: {undo}")
 
 
-def _confirm(run: Run, doubts: Iterable[Problem]) -> bool:
-    return run.confirm(_together(doubts))
+def _left(outcome: RowOutcome) -> tuple[Any, ...]:
+    """Return the row of a change that is not made."""
+    name = outcome.slashtag or str(outcome.key)
+    return outcome.line, outcome.id, name, None, None, None, outcome.status, outcome.error
 
 
-def _together(problems: Iterable[Problem]) -> list[str]:
-    """Return errors of rows as lines, equal ones as one with their number."""
-    times, first = Counter[str](), dict[str, int]()
-    for problem in problems:
-        times[problem.text] += 1
-        first.setdefault(problem.text, problem.line)
-    return [
-        f"line {first[text]}{f' and {n - 1:,} more rows' if n > 1 else ''}: {text}"
-        for text, n in times.items()
-    ]
+def _confirm(run: Run, doubts: list[Problem]) -> bool:
+    return run.confirm(str(DoubtfulChangesError(doubts)))
 
 
 def _password() -> str:
@@ -221,88 +204,3 @@ def _password() -> str:
     if not given and not sys.stdin.isatty():
         raise InvalidRequestError(f"no terminal to ask for the password; set {PASSWORD_VARIABLE}")
     return given or typer.prompt("password of the link", hide_input=True, confirmation_prompt=True, err=True)
-
-
-async def _carry_out(run: Run, update: BulkUpdate, key: str | None) -> list[RowOutcome]:
-    """Send the changes and return the outcomes of those that were not made; print how one is undone."""
-    if key is None:
-        run.resumes_from(update.path)
-    try:
-        async with update:
-            return sorted(
-                [each async for each in update if each.status != "done"], key=lambda each: each.line
-            )
-    finally:
-        # Also if the answer is not waited for.
-        if key is not None and update.planned and update.planned.sent and not update.summary["failed"]:
-            run.say(_undo(update.planned.differences))
-
-
-def _undo(differences: Iterable[Difference]) -> str:
-    """Return the command that changes a link back, as far as a listing shows what it was."""
-    shown = {each.member: each for each in differences if each.now not in ("", "?")}
-    hidden = [each.member for each in differences if each.member not in shown]
-    options = [f"{_OPTIONS[name]} {quote(each.now)}" for name, each in shown.items()]
-    id = next(each.id for each in differences)
-    parts = [f"to undo it: slashtag urls update {id} {' '.join(options)}"] if options else []
-    parts += [f"what it had as {' and '.join(hidden)} is not known, and cannot be undone"] if hidden else []
-    return "; ".join(parts)
-
-
-def _sum(differences: Iterable[Difference]) -> str:
-    """Return in words how many changes of each kind there are, after a semicolon; empty for none."""
-    names = {"redirect_code": "redirect code", "domain_id": "domain"}
-    times = Counter(each.member for each in differences if each.member)
-    kinds = [many(n, names.get(name, name)) for name, n in times.items()]
-    return f"; {', '.join(kinds)}" if kinds else ""
-
-
-def _show(run: Run, output: OutputOptions, preview: Preview, doubts: list[Problem]) -> None:
-    """Print what the rows would change; the exit code is 3 where some would not be made."""
-    for text in _together(doubts):
-        run.warn(text, "doubtful: ")
-    left = [(*_named(each), "", each.error, "") for each in preview.left]
-    output.print(DIFFERENCES, sorted([*map(astuple, preview.differences), *left], key=itemgetter(0)))
-    status = Counter(each.status for each in preview.left)
-    run.say(
-        f"{many(len(preview.sent), 'link')} would be changed, {preview.unchanged:,} are so already, "
-        f"{status['changed']:,} changed by others since, {status['failed']:,} name no link or several"
-        f"{_sum(preview.differences)}; nothing was sent{f'; {_CONFIRM}' if doubts else ''}"
-    )
-    if preview.left:
-        run.mark_incomplete()
-
-
-def _named(outcome: RowOutcome) -> tuple[int, int | None, str]:
-    """Return line, id and slashtag of a row, or what it gives for these."""
-    return outcome.line, outcome.id, outcome.slashtag or str(outcome.key)
-
-
-def _report_one(
-    run: Run, output: OutputOptions, update: BulkUpdate, left: list[RowOutcome], key: str
-) -> None:
-    for outcome in left:
-        raise SlashtagError(f"{key}: {outcome.error}; `slashtag urls list` shows the links as they are")
-    differences = update.planned.differences if update.planned else []
-    output.print(DIFFERENCES, map(astuple, differences))
-    told = f"1 link changed{_sum(differences)}" if differences else "the link is so already"
-    run.say(f"{told}; {run.cost()}")
-
-
-def _report(run: Run, output: OutputOptions, update: BulkUpdate, left: list[RowOutcome]) -> None:
-    """Print what is left and what helps; the exit code is 3 where something is left."""
-    if left or output.form != "table":
-        output.print(LEFT, [(*_named(each), each.status, each.error) for each in left])
-    n = update.summary
-    run.say(
-        f"{many(n['done'], 'link')} changed, {n['failed']:,} failed, {n['unknown']:,} unknown, "
-        f"{n['changed']:,} changed by others since, {n['unchanged']:,} are so already; {run.cost()}; "
-        f"outcomes in {update.path}"
-    )
-    if n["unknown"]:
-        run.say("unknown: run the same command again, which looks first whether they were made")
-    if update.undo_path is not None:
-        undo = f"slashtag urls update --from {quote(f'{update.undo_path}')}"
-        run.say(f"to undo the changes of {many(update.undoes, 'link')}: {undo}")
-    if left:
-        run.mark_incomplete()

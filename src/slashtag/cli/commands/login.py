@@ -11,12 +11,14 @@ from typer import Option
 
 from ... import ConfigurationError, InvalidRequestError, parse_zone
 from ..._internal import Secret, strip_invisible
-from ..._saved_logins import VARIABLES, Login, login_path, profiles, read_login, save_login
+from ..._saved_logins import VARIABLES, Login, login_path, profiles, read_login, save_login, settings
 from ..._wording import did_you_mean
 from ..run import Run, command
 
 #: Settings that can be saved, by their names in the environment after SLASHTAG_.
 SETTINGS = tuple(name for name in Login.__struct_fields__ if name not in ("base_url", "apikey", "apisecret"))
+#: Those that no session takes.
+OF_COMMANDS = ("timezone", "log_format")
 
 
 @command
@@ -24,7 +26,6 @@ async def login(
     run: Run,
     remove: bool = Option(False, "--remove", help="Remove what is saved."),
     list_: bool = Option(False, "--list", help="Show the saved profiles, their services and settings."),
-    timezone: str | None = Option(None, metavar="ZONE", help="Save the time zone of the days."),
     set_: list[str] | None = Option(
         None,
         "--set",
@@ -38,27 +39,23 @@ async def login(
     Asks for the address of the service, unless SLASHTAG_BASE_URL has it, and for the apikey and apisecret
     without showing them; checks them with one request; saves them in a file that only you can read. If stdin
     is not a terminal, they are read from it, one a line. Where credentials are saved already, or stand in the
-    environment, --set and --timezone change only the settings. Credentials of the environment come first.
+    environment, --set changes only the settings. Credentials of the environment come first.
     """
-    profile = run.options.profile
     if list_:
         _print_profiles(run)
         return
-    file = login_path(profile)  # first: there may be no place for it
+    file = login_path(run.profile)  # first: there may be no place for it
     if remove:
         is_saved = file.exists()
         file.unlink(missing_ok=True)
         run.say(f"removed {file}" if is_saved else "no credentials were saved")
         return
-    texts = [*(set_ or ()), *([] if timezone is None else [f"timezone={timezone}"])]
-    changed = [_setting(text) for text in texts]
-    is_of_environment = profile is None and any(os.environ.get(name) for name in VARIABLES)
+    changed = dict(map(_setting, set_ or ()))
+    is_of_environment = run.profile is None and any(os.environ.get(name) for name in VARIABLES)
     saved = None
     with suppress(ConfigurationError):  # what is damaged is replaced
-        saved = read_login(profile)
-    found = saved or Login()
-    for name, value in changed:
-        found = replace(found, **{name: value})
+        saved = read_login(run.profile)
+    found = replace(saved or Login(), **changed)
     is_asked = not (changed and (found.apikey or is_of_environment))
     if is_asked:
         found = replace(
@@ -67,15 +64,12 @@ async def login(
             apikey=Secret(_ask("apikey", is_secret=True)),
             apisecret=Secret(_ask("apisecret", is_secret=True)),
         )
-        async with run.session(found) as session:
+        used = {name: value for name, value in settings(found).items() if name not in OF_COMMANDS}
+        async with run.session(profile=None, **found.arguments, **used) as session:
             await session.urls.page(pagesize=1)
-    run.say(f"{'the service accepts them; ' * is_asked}saved in {save_login(found, profile)}")
+    run.say(f"{'the service accepts them; ' * is_asked}saved in {save_login(found, run.profile)}")
     if found.apikey and is_of_environment:
         run.say(f"but commands use {' and '.join(VARIABLES)} of the environment while they are set")
-    for name, value in changed:
-        variable = f"SLASHTAG_{name.upper()}"
-        if value is not None and os.environ.get(variable):
-            run.say(f"but commands use {variable} of the environment while it is set")
 
 
 def _print_profiles(run: Run) -> None:

@@ -7,7 +7,7 @@ from typer import Option
 from ..._wording import many
 from ...report import build, check_path, write
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, SelectionOptions, note_of_shared
+from ..selection import COMPARE, PeriodArguments, SelectionOptions, warn_of_shared
 
 
 @command
@@ -27,14 +27,14 @@ async def report(
     Shows clicks by day, week or month, the links with most clicks, tags, destinations, countries, referrers,
     devices, browsers, platforms and weekdays, each beside the span before, or what --compare says.
     """
-    span = period.resolve(selection.timezone, compare).whole
+    resolved = period.resolve(selection.timezone, compare)
     check_path(output)
     async with run.session() as session:
         with run.bars() as start_bar:
             selected = await selection.resolve(run, session, start_bar("checking", "links"))
             found = await build(
                 session,
-                span,
+                resolved.whole,
                 keys=None if selection.untagged else selected.keys,
                 untagged=selection.untagged,
                 tags=selected.tags,
@@ -46,10 +46,7 @@ async def report(
             )
     write(found, output)
     run.note_statistics(found.stats)
-    if selected.shared and not selection.untagged:
-        run.warn(note_of_shared(selected.shared), "shared: ")
-    first, last = found.spans.first, found.spans.last
-    run.say(f"{first} to {last} ({found.zone}): {many(found.stats.total, 'click')}; {run.cost()}")
-    if found.spans.is_cut:
-        run.say(f"Not over yet: clicks until {found.asked_at:%Y-%m-%d %H:%M}")
-    run.say(f"written to {output}; open {output.resolve().as_uri()} in a browser")
+    if not selection.untagged:
+        warn_of_shared(run, selected.shared)
+    told = f"{resolved.text}: {many(found.stats.total, 'click')}; {run.cost()}"
+    run.say(f"{told}; open {output.resolve().as_uri()} in a browser")

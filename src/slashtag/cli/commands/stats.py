@@ -5,13 +5,14 @@ from typing import Any
 
 from typer import Option
 
-from ... import AllTime, AsyncSession, DateRange, InvalidRequestError, Query, Year
+from ... import AllTime, InvalidRequestError, Query
 from ..._wording import many
-from ...counts import percent
-from ..asking import OF_YEARS, By, Question, check, query_of
+from ...counts import change
+from ...export import hourly_clicks
+from ..asking import By, Question, queries_of
 from ..output import OutputOptions, table_of
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, ResolvedPeriod, Selected, SelectionOptions, note_of_shared
+from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, warn_of_shared
 from ..stats_table import StatsTable
 
 
@@ -38,97 +39,56 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
 
     With --compare each row says what it is compared with; what is left over has a row without a label.
     """
-    zone, words = selection.timezone, period.words or []
-    _refuse_old_forms(words)
-    is_alltime = words == ["alltime"]
-    country = output.country
-    by = By.parse(output.by, alltime=is_alltime, country=country is not None)
-    resolved = None
-    if not is_alltime:
-        resolved = period.resolve(zone, output.compare)
-    elif output.compare or country:
+    zone, country, compare = selection.timezone, output.country, output.compare
+    is_alltime = period.words == ["alltime"]
+    by = By.parse(output.by, "alltime" if is_alltime else "a country" if country else "days")
+    if is_alltime and (compare or country):
         raise InvalidRequestError("--compare and --country go with days, not with alltime")
-    if output.compare and by.group not in ("", "tag"):
-        told = f"--compare goes without --by {','.join(by.names)}"
-        raise InvalidRequestError(f"{told}: count both spans, and give the two files to `slashtag diff`")
-    unit = "tags" if "tag" in by else f"{by.group}s" if by.group else "requests"
+    if compare and by.group not in ("", "tag"):
+        raise InvalidRequestError("--compare goes with one dimension, or with tag and another")
+    resolved = None if is_alltime else period.resolve(zone, compare)
+    days = "alltime" if resolved is None else resolved.days
+    against = resolved.spans.before if resolved is not None and compare else ""
     async with run.session() as session:
-        queries = _queries(session, resolved, by, country, zone, is_compared=output.compare is not None)
+        queries: list[Query[Any]] = [AllTime()]
+        if resolved is not None:
+            spans = [resolved.so_far, resolved.before][: 1 + bool(compare)]
+            queries = queries_of(session, spans, zone, by, country)
         for query in queries:
-            await check(session, query, zone, by)
+            # What cannot be asked is refused before anything is sent.
+            session.stats.plan(query, keys=(), timezone=zone)
+            if by.label == "hour":
+                await hourly_clicks(session, query.start, query.end, keys=(), timezone=zone)  # type: ignore[attr-defined]
         with run.bars() as start_bar:
             reading = start_bar("reading", "links")
             selected = await selection.resolve(run, session, reading)
             if selection.all_links and "tag" not in by:
                 # Once, however many questions follow.
                 selected = Selected(listed=await session.urls.list(progress=reading).to_list())
-            question = Question(session, run, by, selected, selection, start_bar("counting", unit))
+            question = Question(session, by, selected, selection, start_bar("counting", "requests"))
             counted = [await question.answer(query) for query in queries]
-        if selected.shared and not (selection.untagged and by.label != "hour"):
-            run.warn(note_of_shared(selected.shared), "shared: ")
-        for stats, _ in counted:
-            run.note_statistics(stats, by.names)
-        text, days = ("all time", "alltime") if resolved is None else (resolved.text, resolved.days)
-        against = resolved.spans.before if resolved is not None and output.compare else ""
+        if not (selection.untagged and by.label != "hour"):
+            warn_of_shared(run, selected.shared)
+        for found, _ in counted:
+            run.note_statistics(found, by.names)
         about = run.about(session, span=days, timezone=zone or "+00:00", compared_with=against)
     table = StatsTable(by, counted, resolved)
-    what = ", ".join(filter(None, [country, *by.names])) or "stats"
-    title = f"{what} {days}" + f", compared with {against}" * bool(against)
+    title = ", ".join(filter(None, [country, *by.names])) or "stats"
+    title = f"{title} {days}" + f", compared with {against}" * bool(against)
     rows = table.rows(is_drawn=output.form == "table")
-    output.print(table_of(table.names, title), rows, table.widths, about)
+    drawn = [name for name in table.names if name != "compared_with"]
+    written = output.print(table_of(table.names, title), rows, drawn, about)
     for note in table.notes():
         run.say(note)
-    total = counted[0].total.total
-    if against and resolved is not None:
-        before = counted[1].total.total
-        changed = f", {percent(total - before, before):+.1f} %" * bool(before)
-        against = f", compared with {resolved.text_before}: {many(before, 'click')}{changed}"
-    text = f"{country}, {text}" if country else text
-    run.say(f"{text} ({selection.zone}): {many(total, 'click')}{against}; {output.written}{run.cost()}")
+    total, before = counted[0].total.total, counted[-1].total.total
+    told = f"{country}, " * bool(country) + (
+        f"alltime ({selection.zone})" if resolved is None else resolved.text
+    )
+    told += f": {many(total, 'click')}"
+    if against:
+        changed = change(total, before)
+        told += f", compared with {against}: {many(before, 'click')}"
+        told += "" if changed is None else f", {changed:+.1f} %"
+    run.say(f"{told}; {written}{run.cost()}")
     if output.file is not None:
         run.say(str(about))
-    if not selection.untagged and (advice := _advice(selected, by)):
-        run.say(advice)
-
-
-def _queries(
-    session: AsyncSession,
-    resolved: ResolvedPeriod | None,
-    by: By,
-    country: str | None,
-    zone: str | None,
-    *,
-    is_compared: bool,
-) -> list[Query[Any]]:
-    """Return the query of a span, and of the one it is compared with; both of the same kind."""
-    if resolved is None:
-        return [AllTime()]
-    spans = [resolved.so_far, resolved.before][: 1 + is_compared]
-    found: list[Query[Any]] = [query_of(session, span, zone, by, country) for span in spans]
-    if any(isinstance(each, DateRange) for each in found):
-        found = [*spans]
-    if by.label in OF_YEARS and not all(isinstance(each, Year) for each in found):
-        raise InvalidRequestError(f"--by {by.label}: give alltime or a whole year, in a zone of one offset")
-    return found
-
-
-def _refuse_old_forms(words: list[str]) -> None:
-    """Raise InvalidRequestError for words that were commands, and say what to type."""
-    first, *others = words or [""]
-    span = "..".join(others) or "last-month"
-    if first in ("range", "year"):
-        raise InvalidRequestError(f"give only the days: slashtag stats {span}")
-    if first == "country":
-        span = "..".join(others[1:]) or "last-month"
-        code = others[0] if others else "GB"
-        raise InvalidRequestError(f"give the country as an option: slashtag stats {span} --country {code}")
-
-
-def _advice(selected: Selected, by: By) -> str:
-    """Return how to count each of several tags or links, which were counted together."""
-    if selected.tags and len(selected.tags) > 1 and "tag" not in by:
-        told = f"--by {','.join([*by.names[-1:], 'tag'])} counts each"
-        return f"the {len(selected.tags)} tags are counted together; {told}"
-    if selected.keys and len(selected.keys) > 1 and "tag" not in by:
-        return f"the {len(selected.keys):,} links are counted together; `slashtag top` counts each"
-    return ""

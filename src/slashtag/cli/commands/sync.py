@@ -8,6 +8,7 @@ from typing import Any
 from typer import Argument, Option
 
 from ... import ConfigurationError, Progress
+from ...counts import between
 from ..run import Run, command
 from ..selection import TIMEZONE
 from ..stderr import StartBar
@@ -70,12 +71,12 @@ async def sync(
             except loading.ShrunkListingError as error:
                 run.warn(str(error), "not loaded: ")
                 return
-    run.figures |= {"destination": warehouse.place, "rows": loaded.rows, "mended": loaded.mended}
     if loaded.missing:
         run.mark_incomplete()
     rows = ", ".join(f"{count:,} {table}" for table, count in loaded.rows.items() if count) or "no rows"
     mended = f", {loaded.mended:,} of days loaded before" * bool(loaded.mended)
-    run.say(f"{rows}{mended} to {warehouse.place}; days are those of {loaded.timezone}; {run.cost()}")
+    days = f"{between(str(loaded.since), str(loaded.through))} ({loaded.timezone})"
+    run.say(f"{days}: {rows}{mended} to {warehouse.place}; {run.cost()}")
 
 
 def progress_of(start_bar: StartBar) -> Any:

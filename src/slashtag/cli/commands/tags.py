@@ -8,8 +8,8 @@ from ..output import OutputOptions
 from ..run import Run, command
 
 app = typer.Typer()
-#: Columns that are drawn, each from this width of the terminal on.
-WIDTHS = {"id": 60, "name": 0, "created_at": 80, "description": 0}
+#: Columns that are drawn.
+DRAWN = ("id", "name", "created_at", "description")
 
 
 @app.command("list")
@@ -19,7 +19,7 @@ async def list_tags(run: Run, output: OutputOptions) -> None:
     async with run.session() as session:
         with run.bars() as start_bar:
             tags = await session.tags.list(progress=start_bar("reading", "tags")).to_list()
-    output.print(TAGS, map(tag_row, tags), WIDTHS)
+    output.print(TAGS, map(tag_row, tags), DRAWN)
 
 
 @app.command("create")
@@ -33,4 +33,4 @@ async def create_tag(
     """Create a tag and show it."""
     async with run.session() as session:
         tag = await session.tags.create(name, description=description)
-    output.print(TAGS, [tag_row(tag)], WIDTHS)
+    output.print(TAGS, [tag_row(tag)], DRAWN)

@@ -4,29 +4,21 @@ from typing import Literal
 
 from typer import Option
 
-from ... import AsyncSession, DateRange, ShortUrl
+from ... import ShortUrl
 from ..._wording import many
-from ...counts import Compared, Rows, change, compared, count, percent
+from ...counts import Compared, change, compared, count, percent
 from ...tables import Row
-from ..asking import By, query_of
+from ..asking import By, queries_of
 from ..output import OutputOptions, table_of
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, note_of_shared
+from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, warn_of_shared
 
 TOP = (
     *("slashtag", "id", "destination", "tag", "clicks", "percent"),
     *("compared_with", "clicks_before", "change_percent"),
 )
-#: Columns that are drawn, each from this width of the terminal on.
-WIDTHS = {
-    "slashtag": 0,
-    "tag": 120,
-    "destination": 100,
-    "clicks": 0,
-    "percent": 0,
-    "clicks_before": 80,
-    "change_percent": 60,
-}
+#: Columns that are drawn.
+DRAWN = ("slashtag", "tag", "clicks", "percent", "clicks_before", "change_percent")
 RankedBy = Literal["clicks", "growth", "decline"]
 
 
@@ -45,75 +37,44 @@ async def top(
     The span is the last 30 days unless given, compared with the span before. Links that share a slashtag are
     counted as one.
     """
-    resolved = period.resolve(selection.timezone, compare, default="30d")
+    resolved, zone = period.resolve(selection.timezone, compare, default="30d"), selection.timezone
+    against = resolved.spans.before
     async with run.session() as session:
+        # Clicks of a year alone take a twelfth of the requests, those of each link fewer of the days.
+        of = By(label="day" * (by != "clicks"))
+        query, query_before = queries_of(session, [resolved.so_far, resolved.before], zone, of)
+        stats = session.stats
         with run.bars() as start_bar:
             progress = start_bar("reading", "links")
             selected = await selection.resolve(run, session, progress)
             listed = selected.listed or await session.urls.list(progress=progress).to_list()
             names = await session.tags.names()
-            chosen = _chosen(selected, listed, names)
+            chosen = listed if selected.keys is None else selected.keys
+            if selected.tags is not None:
+                chosen = [link for link in listed if names.get(link.tag_id or 0) in selected.tags]
             start_bar("counting", "requests")
-            total, now, before = await _count(
-                session, run, chosen, (resolved.so_far, resolved.before), by, limit, selection.timezone
-            )
-        about = run.about(
-            session,
-            span=resolved.days,
-            timezone=selection.timezone or "+00:00",
-            compared_with=resolved.spans.before,
-        )
-    rows = compared(now, before, "slashtag", resolved.spans)
-    ranked = [row for row in sorted(rows, key=lambda row: -_rank(row, by)) if _rank(row, by) > 0][:limit]
+            if by == "clicks":
+                first = await stats.top(query, limit, keys=chosen, timezone=zone)
+            else:
+                first = await stats.collect_each(query, keys=chosen, timezone=zone).to_dict()
+            whole = await stats.collect(query, keys=chosen, timezone=zone)
+            ranked = [link for link in chosen if link.slashtag in first]
+            before = await stats.collect_each(query_before, keys=ranked, timezone=zone).to_dict()
+        run.note_statistics(whole, ("total",))
+        about = run.about(session, span=resolved.days, timezone=zone or "+00:00", compared_with=against)
+    rows = compared(count(first), count(before), "slashtag", resolved.spans)
+    rows = [row for row in sorted(rows, key=lambda row: -_rank(row, by)) if _rank(row, by) > 0][:limit]
     links: dict[str, list[ShortUrl]] = {}
     for link in chosen:
         links.setdefault(link.slashtag or "", []).append(link)
-    title = f"top {resolved.days}, compared with {resolved.spans.before}"
-    output.print(table_of(TOP, title), [_row(row, links, names, total) for row in ranked], WIDTHS, about)
-    if note := note_of_shared(Selected([*chosen], listed=listed).shared):
-        # The total and the shares have clicks of links that are not selected too.
-        run.warn(note, "shared: ")
-    run.say(
-        f"{resolved.text}, compared with {resolved.text_before} ({resolved.zone}): {many(total, 'click')} "
-        f"of {many(len(links), 'link')}; {output.written}{run.cost()}"
-    )
+    table = table_of(TOP, f"top {resolved.days}, compared with {against}")
+    written = output.print(table, [_row(row, links, names, whole.total) for row in rows], DRAWN, about)
+    # The total and the shares have clicks of links that are not selected too.
+    warn_of_shared(run, Selected(chosen, listed=listed).shared)
+    total = f"{many(whole.total, 'click')} of {many(len(links), 'link')}"
+    run.say(f"{resolved.text}, compared with {against}: {total}; {written}{run.cost()}")
     if output.file is not None:
         run.say(str(about))
-
-
-def _chosen(selected: Selected, listed: list[ShortUrl], names: dict[int, str]) -> list[ShortUrl]:
-    """Return the links that are selected, of all that are listed."""
-    if selected.tags is not None:
-        return [link for link in listed if names.get(link.tag_id or 0) in selected.tags]
-    return [link for link in selected.keys or listed if isinstance(link, ShortUrl)]
-
-
-async def _count(
-    session: AsyncSession,
-    run: Run,
-    links: list[ShortUrl],
-    spans: tuple[DateRange, DateRange],
-    by: RankedBy,
-    limit: int,
-    timezone: str | None,
-) -> tuple[int, Rows, Rows]:
-    """Return the clicks of all links, those of the links that may be first, and theirs before."""
-    stats = session.stats
-    # Of a year the clicks of the first places take a twelfth of the requests.
-    query, before = [
-        query_of(session, span, timezone, By(label="day" * (by != "clicks")), None) for span in spans
-    ]
-    if by == "clicks":
-        first = await stats.top(query, limit, keys=links, timezone=timezone)
-        whole = await stats.collect(query, keys=links, timezone=timezone)
-        earlier = [link for link in links if link.slashtag in first]
-    else:
-        first = await stats.collect_each(query, keys=links, timezone=timezone).to_dict()
-        whole = await stats.collect(query, keys=(), timezone=timezone)
-        whole, earlier = whole.merge(first.values()), links
-    run.note_statistics(whole, ("total",))
-    then = await stats.collect_each(before, keys=earlier, timezone=timezone).to_dict()
-    return whole.total, count(first), count(then)
 
 
 def _rank(row: Compared, by: RankedBy) -> int:
