@@ -6,8 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
-from email.utils import format_datetime
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -120,16 +119,6 @@ def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Pa
     assert ran.code == 1
     assert ran.error.endswith("remove it to begin anew")
     assert (tmp_path / ".a.csv.journal").read_bytes() == b"my own notes"
-
-
-@pytest.mark.parametrize(("days", "code"), [(-3, 0), (0.4, 0), (3, 3)])
-def test_a_clock_days_behind_the_service_is_told_as_days_may_be_left_out(
-    cli: Cli, own: Sandbox, tmp_path: Path, days: float, code: int
-) -> None:
-    own.headers["Date"] = format_datetime(datetime.now(UTC) + timedelta(days=days), usegmt=True)
-    done = cli("export", "clicks", "2024-01-01..2024-01-02", "-o", str(tmp_path / "clicks.csv"))
-    assert done.code == code
-    assert ("this machine's clock" in done.err) == (code == 3)
 
 
 # --- going on --------------------------------------------------------------------------------------------
