@@ -290,12 +290,6 @@ class AsyncSession:
         self._transport.bind()
         if self._transport.closed:
             raise SessionClosedError("the session is closed")
-        if self._journal is not None:
-            try:
-                await self._journal.start()
-            except BaseException:
-                await self.aclose()
-                raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -11,7 +11,6 @@ An answer of statistics is replayed if all of this holds, and requested otherwis
 Pages are always requested: a listing costs a request for 500 links.
 """
 
-import asyncio
 import hashlib
 import logging
 import os
@@ -30,7 +29,7 @@ from .._core.call import Call
 from .._core.limits import SETTLING_SECONDS
 from .._files import in_thread
 from .._records import Page, ShortUrl
-from .file import ADD_ANSWER, ADD_LINK, JournalFile, answer_row
+from .file import ADD_ANSWER, ADD_LINK, JournalFile
 
 COMMIT_SECONDS = 0.2
 
@@ -44,42 +43,29 @@ class Journal:
     yet committed. If the file cannot be written, for example on a full disk, that is told once and the job
     goes on without it.
 
-    Raises ConfigurationError if the file is not a journal, is damaged, in use, or belongs to another job.
+    Raises what `JournalFile` raises.
     """
 
     def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:
         self._file = JournalFile(Path(path), base_url, apikey)
-        self._max_age = max_age
+        self._oldest = time.time() - max_age
         #: Ids of the links that this session has listed, by slashtag.
         self._listed: dict[str, set[int]] = {}
-        #: Opens the file, commits to it and closes it.
+        #: Commits to the file.
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
         self._queue: SimpleQueue[tuple[str, list[Any]]] = SimpleQueue()
         self._closed = threading.Event()
         self._is_writable = True
 
-    async def start(self) -> None:
-        """Open or create the file in a thread, because checking a large file takes time; safe to repeat."""
-        if not self._closed.is_set():
-            await asyncio.wrap_future(self._thread.submit(self._open))
-
-    def _open(self) -> None:
-        if self._file.main is None:
-            self._oldest = time.time() - self._max_age
-            self._file.open()
-
-    async def replay(self, call: Call[Any]) -> bytes | None:
+    def replay(self, call: Call[Any]) -> bytes | None:
         """Return the body to replay for a call, or None if the call must be sent.
 
         Raises JournalError if the file is damaged.
         """
-        if self._file.main is None:
-            # The session is used without `async with`.
-            await self.start()
-        if self._file.is_new or call.again or not self._max_age or not _is_kept(call):
+        if self._file.is_new or call.again or not _is_kept(call):
             return None
-        made, body = self._file.find(request_name(call, self._listed)) or (0.0, b"")
-        return body if body and made >= self._oldest and had_ended(call, made) else None
+        made, body = self._file.find(request_name(call, self._listed)) or (0.0, None)
+        return body if made >= self._oldest and had_ended(call, made) else None
 
     def order(self, names: Iterable[int | str]) -> list[int | str]:
         """Return ids of links, or slashtags, in the order in which the job has asked about them first.
@@ -87,8 +73,6 @@ class Journal:
         So a run that is repeated makes the same batches: a link that was added since comes last, and one that
         was removed moves those after it.
         """
-        if self._file.main is None and not self._closed.is_set():
-            self._thread.submit(self._open).result()
         names, places = list(names), self._file.places
         new = [name for name in dict.fromkeys(names) if name not in places]
         added = list(enumerate(new, len(places)))
@@ -99,13 +83,12 @@ class Journal:
     def keep(self, call: Call[Any], data: object, body: bytes, made: float | None) -> None:
         """Queue an answer for writing that was `made` then (see `answered_at`), if it may be replayed."""
         if isinstance(data, Page):
-            page: Page[Any] = data  # pyright: ignore[reportUnknownVariableType]
-            for link in page.items:
+            for link in data.items:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
                 if isinstance(link, ShortUrl) and link.slashtag:
                     self._listed.setdefault(link.slashtag, set()).add(link.id)
         # Without a Date it is not known whether a period had ended.
         if _is_kept(call) and made is not None and had_ended(call, made):
-            self._put(ADD_ANSWER, [answer_row(request_name(call, self._listed), made, bytes(body))])
+            self._put(ADD_ANSWER, [(request_name(call, self._listed), made, body)])
 
     def _put(self, statement: str, rows: list[Any]) -> None:
         if not self._closed.is_set() and rows:
@@ -121,17 +104,13 @@ class Journal:
         while not self._queue.empty():
             statement, some = self._queue.get()
             rows.setdefault(statement, []).extend(some)
-        if not (rows and self._is_writable):
-            return
         try:
-            self._file.append(rows)
+            if self._is_writable:
+                self._file.append(rows)
         except sqlite3.Error as error:
             self._is_writable = False
-            log.warning(
-                "the journal %s cannot be written (%s): the job goes on without it; what it has is kept",
-                self._file.path,
-                error,
-            )
+            text = "the journal %s cannot be written (%s): the job goes on without it; what it has is kept"
+            log.warning(text, self._file.path, error)
 
     async def aclose(self) -> None:
         """Commit queued answers and close the file."""
@@ -145,10 +124,10 @@ class Journal:
 
 def request_name(call: Call[Any], listed: Mapping[str, set[int]]) -> bytes:
     """Return a short hash of a request and the ids of its links; the text may have thousands of bytes."""
-    ids: list[Iterable[int]] = list(call.link_ids or ((),) * len(call.keys))
-    for n, key in enumerate(call.keys):
-        if key in listed:
-            ids[n] = sorted({*ids[n], *listed[key]})
+    ids: Iterable[Iterable[int]] = call.link_ids
+    if listed and (keys := call.keys):
+        known = call.link_ids or ((),) * len(keys)
+        ids = [sorted({*own, *listed.get(key, ())}) for key, own in zip(keys, known, strict=True)]
     return hashlib.blake2b(msgspec.json.encode((call.path, call.params, ids)), digest_size=16).digest()
 
 

@@ -107,7 +107,7 @@ class Sender:
         """
         self.transport.bind()
         self.metrics.requests += 1
-        if self.journal is not None and (body := await self.journal.replay(call)) is not None:
+        if self.journal is not None and (body := self.journal.replay(call)) is not None:
             self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
