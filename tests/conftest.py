@@ -30,17 +30,6 @@ settings.load_profile("usual")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-#: Where an outage is waited for, as users have it; elsewhere a test would wait for minutes.
-WITH_OUTAGES = ("tests/core/", "tests/sending/", "test_bad_hours")
-
-
-@pytest.fixture(autouse=True)
-def without_outages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls to a service that fails all of them end by their attempts."""
-    if not any(part in request.node.nodeid for part in WITH_OUTAGES):
-        monkeypatch.setattr("slashtag._core.throttle.outage.FAILURES", 10**6)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def kept_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep learnt rates in a folder of the tests, and find no login that somebody saved."""

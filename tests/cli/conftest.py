@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from slashtag import RetryPolicy
 from slashtag._saved_logins import login_path
 from slashtag.bulk_update import COLUMNS
 from slashtag.cli import main
@@ -182,8 +183,9 @@ def one_more_link(box: Sandbox, slashtag: str, **members: Any) -> Iterator[int]:
 
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry without backoff, so that a service that is down is noticed sooner."""
-    monkeypatch.setattr("slashtag._sending.sender.backoff", lambda *_, **__: 0.001)
+    """Let sessions have little patience, so that a service that is down is noticed sooner."""
+    policy = RetryPolicy(backoff_base=0.001, max_elapsed=1)
+    monkeypatch.setattr("slashtag._session.RetryPolicy", lambda: policy)
 
 
 @pytest.fixture

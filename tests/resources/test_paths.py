@@ -13,6 +13,7 @@ from slashtag import (
     Failure,
     NotFoundError,
     PeriodStats,
+    RetryPolicy,
     UnknownTagError,
     Year,
 )
@@ -84,7 +85,7 @@ async def test_a_router_that_does_not_know_the_path_need_not_answer_as_the_servi
     def script(request: wire.Request) -> wire.Answer:
         return wire.ok(PERIOD) if request.path == SAMPLES else wire.html(404)
 
-    async with scripted(script) as (server, api):
+    async with scripted(script, retry=RetryPolicy(max_attempts=3, backoff_base=0.001)) as (server, api):
         for _ in range(2):
             assert (await api.stats.collect(Year(2024), tag="spring")).total == 2
         assert paths(server)[-2:] == [SAMPLES, SAMPLES]

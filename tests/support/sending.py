@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 from slashtag import AsyncSession, RetryPolicy
 
@@ -19,23 +19,15 @@ TAG = {"id": 1, "name": "spring", "description": "", "createdAt": "2024-01-01 00
 Operation = Callable[[AsyncSession], Coroutine[Any, Any, Any]]
 
 
-class Server(Protocol):
-    """What a session is made for: a Wire or a Sandbox."""
-
-    @property
-    def base_url(self) -> str: ...
-
-
-def connect(server: Server | str, **options: Any) -> AsyncSession:
-    """A session with credentials of the server's, or of the wire's."""
-    base_url = server if isinstance(server, str) else server.base_url
+def connect(server: Any, **options: Any) -> AsyncSession:
+    """A session for a sandbox with its credentials, or for a wire or an address."""
     given = {
         "apikey": getattr(server, "apikey", APIKEY),
         "apisecret": getattr(server, "apisecret", APISECRET),
         "retry": QUICK,
         "timeout": 5,
     }
-    return AsyncSession(base_url, **given | options)
+    return AsyncSession(getattr(server, "base_url", server), **given | options)
 
 
 async def get(session: AsyncSession) -> Any:
@@ -50,10 +42,6 @@ async def rename(session: AsyncSession) -> Any:
     return await session.urls.update("spring", slashtag="summer")
 
 
-async def rename_by_id(session: AsyncSession) -> Any:
-    return await session.urls.update(7, slashtag="summer")
-
-
 async def post(session: AsyncSession) -> Any:
     return await session.tags.create("spring")
 
@@ -63,15 +51,8 @@ OPERATIONS: dict[str, tuple[Operation, object]] = {
     "GET": (get, PAGE),
     "PUT": (put, ROWS),
     "rename": (rename, ROWS),
-    "rename by id": (rename_by_id, ROWS),
     "POST": (post, TAG),
 }
-
-
-def run_out(session: AsyncSession) -> None:
-    """Let the time of all attempts that are under way be over."""
-    for deadline in session._sender.transport._deadlines:
-        deadline.reschedule(0)
 
 
 async def turns(count: int = 10) -> None:
@@ -98,8 +79,3 @@ async def until_idle(session: AsyncSession, turns: int = 300) -> None:
             busy = bool(metrics.in_flight or metrics.waiting)
             idle = 0 if busy else idle + 1
             await asyncio.sleep(0.001 if busy else 0)
-
-
-def others() -> set[asyncio.Task[Any]]:
-    """The tasks of the loop, without the one that asks."""
-    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}

@@ -6,6 +6,7 @@ What takes minutes takes no time and is exact to the microsecond, whatever the m
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import selectors
 from collections.abc import Awaitable, Callable, Coroutine
@@ -45,10 +46,15 @@ class _Loop(asyncio.SelectorEventLoop):
         return self._virtual.now
 
 
-def in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        return runner.run(main)
+def in_virtual_time(main: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    """Run a coroutine function, such as a test, each time in a new loop."""
+
+    @functools.wraps(main)
+    def run(*args: Any, **options: Any) -> T:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            return runner.run(main(*args, **options))
+
+    return run
 
 
 def now() -> float:

@@ -193,9 +193,9 @@ class Sender:
         outage = self.admission.throttle.outage
         while True:
             ticket, began = await self._admitted(state)
-            if not outage.is_on or (state.last is None and call.method == "GET"):
+            if not outage.is_on:
                 break
-            # A call that failed may be at fault itself, and the answer to a write would be lost.
+            # The call may be at fault itself, and the answer to a write would be lost.
             self.metrics.requests += 1
             with suppress(RequestFailedError):
                 await self._exchange(ONE_TAG, CallState(), ticket, began)
