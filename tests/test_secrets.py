@@ -153,7 +153,7 @@ ECHOES: dict[str, Callable[[Request], Answer]] = {
     "wrong member": lambda request: ok({"page": echo(request), "rows_updated": echo(request)}),
     "redirect": lambda request: wires.redirect("/" + quote(echo(request))),
     "bad UTF-8": lambda request: wires.response(200, b"\xff" + line(request)),
-    "truncated": lambda request: wires.truncated(line(request), 10_000),
+    "truncated": lambda request: wires.truncated(line(request)),
     "status line": lambda request: wires.raw(line(request) + b"\r\n\r\n"),
     "reason": lambda request: wires.raw(b"HTTP/1.1 500 " + line(request) + b"\r\nContent-Length: 0\r\n\r\n"),
     "header value": lambda request: wires.raw(_HEAD + b"x: \x00" + line(request) + b"\r\n\r\n"),
