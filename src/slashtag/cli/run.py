@@ -96,7 +96,8 @@ class Run:
         try:
             session = AsyncSession(**dict[str, Any](profile=self.profile, rate=self.rate) | options)
         except ConfigurationError as error:
-            error.add_note("`slashtag login` saves them, `slashtag sandbox` starts an account to try")
+            if "journal" not in str(error):
+                error.add_note("`slashtag login` saves them, `slashtag sandbox` starts an account to try")
             raise
         self._status.metrics = session.metrics
         return session
