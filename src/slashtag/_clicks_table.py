@@ -59,9 +59,6 @@ class ClicksTable:
         """Whether nothing that was asked for is missing, and no answer contradicts itself."""
         return not self.missing and not self.incomplete
 
-    def __len__(self) -> int:
-        return sum(len(counts) for _, _, counts in self._parts)
-
     def rows(self) -> Iterator[Any]:
         """Yield a named tuple for each row; its members are `names`."""
         row: Any = namedtuple("ClicksRow", self.names)  # type: ignore[misc]

@@ -1,6 +1,5 @@
 """Validation of the credentials, the base URL and the proxy."""
 
-import os
 import re
 import string
 from base64 import b64encode
@@ -33,7 +32,7 @@ def account_hash(apikey: str, salt: str, base_url: str = "", length: int = 32) -
 
 
 class Credentials:
-    """Pair of apikey and apisecret, from the environment where None. See docs/service.md, Authentication.
+    """Pair of apikey and apisecret. See docs/service.md, Authentication.
 
     Raises ConfigurationError for a pair that the service cannot accept.
     """
@@ -50,13 +49,11 @@ class Credentials:
 
 def _checked(name: str, given: str | None, low: int, high: int) -> Secret:
     """Return one of the credentials, or raise ConfigurationError, whose message does not show it."""
-    variable = f"SLASHTAG_{name.upper()}"
-    value = Secret(os.environ.get(variable, "")) if given is None else given
-    if not isinstance(value, str):
-        raise ConfigurationError(f"{name} must be a str, not {type(value).__name__}")
-    value = Secret(strip_invisible(value))
+    if not isinstance(given, str | None):
+        raise ConfigurationError(f"{name} must be a str, not {type(given).__name__}")
+    value = Secret(strip_invisible(given or ""))
     if not value:
-        raise ConfigurationError(f"no {name}: pass {name}= or set {variable}")
+        raise ConfigurationError(f"no {name}: pass {name}= or set SLASHTAG_{name.upper()}")
     if not low <= len(value) <= high:
         raise ConfigurationError(f"{name} has {len(value)} characters; it must have {low} to {high}")
     if not _HEADER_SAFE.fullmatch(value):
@@ -91,8 +88,6 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     Raises ConfigurationError unless the scheme is http(s), for credentials, a query or a fragment in the URL,
     and, without `allow_http`, for plain http to hosts other than loopback.
     """
-    if base_url is None:
-        base_url = os.environ.get("SLASHTAG_BASE_URL")
     if base_url is None:
         raise ConfigurationError("no base_url: pass it or set SLASHTAG_BASE_URL")
     # Not shown here or below: it may be "key:secret@host" without a scheme.

@@ -1,4 +1,4 @@
-"""Logins and settings of a connection: those that `slashtag login` saved, and those of the environment.
+"""Logins and settings of a connection: of the environment, and those that `slashtag login` saved.
 
 Each profile has a file of its own, which only its user may read. What counts, the first that is there:
 an argument of AsyncSession or an option of a command, a variable SLASHTAG_..., the profile, the default.
@@ -13,6 +13,7 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 import platformdirs
+from msgspec.structs import asdict, replace
 
 from ._core.secret import Secret
 from ._credentials import parse_base_url, strip_invisible
@@ -21,13 +22,19 @@ from ._files import AtomicFile, writing_to
 
 VARIABLES = ("SLASHTAG_APIKEY", "SLASHTAG_APISECRET")
 #: What else is read from the environment, here and by commands.
-_OTHER_VARIABLES = (*VARIABLES, "SLASHTAG_BASE_URL", "SLASHTAG_PROFILE", "SLASHTAG_LINK_PASSWORD")
+_OTHER_VARIABLES = ("SLASHTAG_PROFILE", "SLASHTAG_LINK_PASSWORD")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
-class Settings(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Settings by the names of AsyncSession's arguments, and two of commands; None: not set."""
+class Login(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """Address, credentials and settings by the names of AsyncSession's arguments, and two of commands.
 
+    None: not set.
+    """
+
+    base_url: str | None = None
+    apikey: Secret | None = None
+    apisecret: Secret | None = None
     proxy: Secret | None = None
     allow_http: bool | None = None
     range_end: Literal["inclusive", "exclusive"] | None = None
@@ -37,90 +44,61 @@ class Settings(msgspec.Struct, omit_defaults=True, kw_only=True):
     log_format: Literal["text", "json"] | None = None
 
 
-class Login(Settings, omit_defaults=True, kw_only=True):
-    """Address, credentials and settings of a profile."""
-
-    base_url: str = ""
-    apikey: Secret = Secret()
-    apisecret: Secret = Secret()
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """What to pass to AsyncSession."""
-        return {"base_url": self.base_url, "apikey": self.apikey, "apisecret": self.apisecret}
+_DEFAULTS = Login(allow_http=False, range_end="inclusive", concurrency=32, timeout=30.0)
+#: The variable of each member, and its type.
+_VARIABLES = {name: (f"SLASHTAG_{name.upper()}", kind) for name, kind in get_type_hints(Login).items()}
 
 
-_TYPES = get_type_hints(Settings)
+def find_login(given: Login, profile: str | None = None) -> Login:
+    """Return what is given, completed by the environment, a saved login and the defaults.
 
-
-def settings(login: str | Login | None = None) -> dict[str, Any]:
-    """Return the settings of the environment, over those of a login or of the one that a profile names.
-
-    Where no saved login is used, these are the ones that are saved without credentials. Raises
-    ConfigurationError.
+    The apikey and apisecret are of one place: the arguments, else the profile that is named, by argument or
+    by SLASHTAG_PROFILE, else the environment, else the login without a name. Those of a file are only used
+    for the service that they were saved for. Raises ConfigurationError.
     """
-    saved = login if isinstance(login, Login) else find_saved(login)
-    if saved is None and _folder() is not None:
-        alone = read_login()
-        saved = alone if alone is not None and not alone.apikey else None
-    found = {name: getattr(saved, name, None) for name in _TYPES}
-    for name, kind in _TYPES.items():
-        variable = f"SLASHTAG_{name.upper()}"
+    environment, saved = _environment(), Login()
+    is_given = given.apikey is not None or given.apisecret is not None
+    if profile and is_given:
+        raise ConfigurationError("pass a profile or an apikey and apisecret, not both")
+    profile = profile or os.environ.get("SLASHTAG_PROFILE") or None
+    if not is_given and (profile or _folder() is not None):
+        saved = read_login(profile) or saved
+        if profile and saved == Login():
+            there = ", ".join(filter(None, profiles())) or "none"
+            raise ConfigurationError(f"there is no profile {profile!r}; saved with a name: {there}")
+        if saved.apikey and not profile and (environment.apikey or environment.apisecret):
+            saved = Login()
+        elif saved.apikey:
+            asked = given.base_url or (None if profile else environment.base_url) or saved.base_url
+            if parse_base_url(asked, allow_http=True) != parse_base_url(saved.base_url, allow_http=True):
+                raise ConfigurationError(
+                    f"the saved credentials are for {saved.base_url} and are not sent elsewhere; "
+                    f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
+                )
+            environment = replace(environment, base_url=None, apikey=None, apisecret=None)
+    layers = _DEFAULTS, saved, environment, given  # the last has most say
+    members = [pair for layer in layers for pair in asdict(layer).items()]
+    return Login(**{name: value for name, value in members if value is not None})
+
+
+def _environment() -> Login:
+    found = Login()
+    for name, (variable, kind) in _VARIABLES.items():
         if text := strip_invisible(os.environ.get(variable, "")):
             try:
-                found[name] = msgspec.convert(text, kind, strict=False, dec_hook=_made)
+                setattr(found, name, msgspec.convert(text, kind, strict=False, dec_hook=_made))
             except msgspec.ValidationError as error:
                 raise ConfigurationError(f"{variable}: {error}") from None
-    return {name: value for name, value in found.items() if value is not None}
+    return found
 
 
 def check_variables() -> None:
     """Raise ConfigurationError for an unknown variable of the environment that is like one of ours."""
-    known = [*_OTHER_VARIABLES, *(f"SLASHTAG_{name.upper()}" for name in _TYPES)]
+    known = [*_OTHER_VARIABLES, *(variable for variable, _ in _VARIABLES.values())]
     for name in os.environ:
-        if (
-            name.startswith("SLASHTAG_")
-            and name not in known
-            and (meant := get_close_matches(name, known, 1, 0.8))
-        ):
+        meant = get_close_matches(name, known, 1, 0.8) if name.startswith("SLASHTAG_") else []
+        if meant and name not in known:
             raise ConfigurationError(f"{name} in the environment is unknown: {meant[0]} is meant?")
-
-
-def find_saved(
-    profile: str | None, base_url: str | None = None, *, has_credentials: bool = False
-) -> Login | None:
-    """Return the saved login to use, None where arguments or the environment have the credentials.
-
-    A profile that is named, by argument or else by SLASHTAG_PROFILE, is used whatever else the environment
-    has. The one without a name is used where neither arguments (`has_credentials`) nor the environment have
-    an apikey or an apisecret. Credentials of a file are only used for the service that they were saved for,
-    which `base_url`, or without a named profile SLASHTAG_BASE_URL, must be. Raises ConfigurationError.
-    """
-    if profile and has_credentials:
-        raise ConfigurationError("pass a profile or an apikey and apisecret, not both")
-    if has_credentials:
-        return None
-    profile = profile or os.environ.get("SLASHTAG_PROFILE") or None
-    if profile is None:
-        if any(strip_invisible(os.environ.get(name, "")) for name in VARIABLES) or _folder() is None:
-            return None
-        base_url = base_url or os.environ.get("SLASHTAG_BASE_URL")
-    saved = read_login(profile)
-    if saved is not None and not saved.apikey:
-        return None  # only settings are saved
-    if saved is None and profile is not None:
-        there = ", ".join(filter(None, profiles())) or "none"
-        raise ConfigurationError(f"there is no profile {profile!r}; saved with a name: {there}")
-    if saved is not None and base_url and not _is_same_service(base_url, saved.base_url):
-        raise ConfigurationError(
-            f"the saved credentials are for {saved.base_url} and are not sent elsewhere; "
-            f"run `slashtag login`, or set {' and '.join(VARIABLES)}"
-        )
-    return saved
-
-
-def _is_same_service(one: str, other: str) -> bool:
-    return parse_base_url(one, allow_http=True) == parse_base_url(other, allow_http=True)
 
 
 def _folder() -> Path | None:
@@ -163,7 +141,7 @@ def read_login(profile: str | None = None) -> Login | None:
             raise ConfigurationError(f"{file} can be read by others; run: chmod 600 {file}")
         # In no variable, which a traceback may show.
         saved = msgspec.json.decode(file.read_bytes(), type=Login, dec_hook=_made)
-        if len({bool(each) for each in saved.arguments.values()}) == 1:  # all or none
+        if bool(saved.base_url) == bool(saved.apikey) == bool(saved.apisecret):
             return saved
     except FileNotFoundError:
         return None

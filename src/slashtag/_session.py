@@ -14,6 +14,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
+from msgspec.structs import asdict
 
 from ._core.any_endpoint import Params, any_call
 from ._core.batches import OTHER_PARAMETERS_BYTES
@@ -34,7 +35,7 @@ from ._resources.listing import Listing
 from ._resources.stats import Stats
 from ._resources.tags import Tags
 from ._resources.urls import Urls
-from ._saved_logins import Login, find_saved, settings
+from ._saved_logins import Login, find_login
 from ._sending.admission import Admission
 from ._sending.metrics import Metrics
 from ._sending.sender import Sender
@@ -57,15 +58,6 @@ _OPTIONS: dict[str, Rule] = {
     "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
     "name": Rule(str, lambda _: True, "a str"),
 }
-#: Settings that an argument, the environment or the profile may have, and what they are without any.
-_DEFAULTS: dict[str, Any] = {
-    "concurrency": 32,
-    "timeout": 30.0,
-    "range_end": "inclusive",
-    "allow_http": False,
-    "proxy": None,
-}
-
 log = logging.getLogger("slashtag")
 
 
@@ -129,23 +121,27 @@ class AsyncSession:
     ) -> None:
         # First of all: a traceback may show the variables of this function.
         base_url, apikey, apisecret, proxy = map(hidden, (base_url, apikey, apisecret, proxy))
-        has_credentials = apikey is not None or apisecret is not None
-        if (saved := find_saved(profile, base_url, has_credentials=has_credentials)) is not None:
-            base_url, apikey, apisecret = saved.base_url, saved.apikey, saved.apisecret
-        options = _DEFAULTS | settings(saved or Login())
-        options |= {key: value for key, value in locals().items() if key in _DEFAULTS and value is not None}
-        if http is not None:
-            options["proxy"] = proxy  # not that of the environment or a profile: the http session has its own
+        given = Login(
+            base_url=base_url,
+            apikey=apikey,
+            apisecret=apisecret,
+            proxy=proxy,
+            allow_http=allow_http,
+            range_end=range_end,
+            concurrency=concurrency,
+            timeout=timeout,
+        )
+        options = asdict(find_login(given, profile))
         check_options(_OPTIONS, locals() | options)
-        base = parse_base_url(base_url, allow_http=options["allow_http"])
-        via = None if options["proxy"] is None else Proxy(options["proxy"])
-        if via is not None and http is not None:
+        if http is not None and proxy is not None:
             raise ConfigurationError("proxy is a setting of your own http session")
+        base = parse_base_url(options["base_url"], allow_http=options["allow_http"])
+        via = None if http is not None or options["proxy"] is None else Proxy(options["proxy"])
         if via is not None and base.scheme == "http" and not options["allow_http"]:
             raise ConfigurationError(
                 "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
             )
-        credentials = Credentials(apikey, apisecret)
+        credentials = Credentials(options["apikey"], options["apisecret"])
         self._transport = Transport(base, credentials, http, via)
         self._range_end: RangeEnd = options["range_end"]
         self._concurrency = _within_pool(options["concurrency"], http)

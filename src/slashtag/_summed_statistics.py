@@ -40,11 +40,6 @@ def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     return {label: n for label, n in counts.items() if n or label == OTHER}
 
 
-def days(first: date, last: date) -> Iterator[date]:
-    """Return every date from `first` to `last`, both included."""
-    return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
-
-
 class Statistics(Record, frozen=True, kw_only=True):
     """Base class of all statistics, which can be added up and converted to tidy rows.
 
@@ -169,11 +164,10 @@ class RangeStats(LabelStats, frozen=True, kw_only=True):
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
         super()._finish(members, span, several=several)
-        clicks = {} if span is None else dict.fromkeys(days(*span), 0)
-        length = len(clicks)
-        clicks.update(members["clicks"])
-        # Days outside the span came last.
-        members["clicks"] = clicks if len(clicks) == length else dict(sorted(clicks.items()))
+        first, last = (day.toordinal() for day in span) if span is not None else (0, -1)
+        clicks = dict.fromkeys(map(date.fromordinal, range(first, last + 1)), 0)
+        clicks |= members["clicks"]  # of which some may be outside the span
+        members["clicks"] = dict(sorted(clicks.items()))
 
 
 class PeriodStats(LabelStats, frozen=True, kw_only=True):
@@ -211,8 +205,8 @@ class PeriodStats(LabelStats, frozen=True, kw_only=True):
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
         super()._finish(members, span, several=several)
         years = sorted(members["clicks_breakdown"].items())
-        breakdown = {year: without_zeros(dict(sorted(months.items()))) for year, months in years}
-        members["clicks_breakdown"] = {year: months for year, months in breakdown.items() if months}
+        found = [(year, without_zeros(dict(sorted(months.items())))) for year, months in years]
+        members["clicks_breakdown"] = {year: months for year, months in found if months}
         members["unique_is_exact"] &= not several
 
 

@@ -20,7 +20,7 @@ from .. import (
     ShortUrl,
     parse_zone,
 )
-from .._saved_logins import settings
+from .._saved_logins import Login, find_login
 from .._wording import did_you_mean
 from ..counts import Spans, between
 from ..export import NAMED_URLS
@@ -37,7 +37,7 @@ def _default_zone(context: typer.Context, given: str | None) -> str | None:
     if given is None:
         where = "SLASHTAG_TIMEZONE, or `slashtag login`"
         with suppress(ConfigurationError):  # which the session raises
-            zone = settings(context.params.get("profile")).get("timezone")
+            zone = find_login(Login(), context.params.get("profile")).timezone
     try:
         parse_zone(zone)
     except InvalidRequestError as error:

@@ -23,7 +23,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from .. import ConfigurationError, Metrics, Progress
-from .._saved_logins import settings
+from .._saved_logins import Login, find_login
 from .._wording import many
 
 #: Called with a name and the unit of what is counted, starts a bar and returns what to call with progress.
@@ -60,7 +60,7 @@ class Lines(logging.Handler):
         super().__init__()
         form = None
         with suppress(ConfigurationError):  # which the session raises
-            form = settings(profile).get("log_format")
+            form = find_login(Login(), profile).log_format
         self.as_json = form == "json"
         self.console: Console = _Stderr(stderr=True, highlight=False)
 

@@ -6,12 +6,12 @@ from contextlib import suppress
 
 import msgspec
 import typer
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from typer import Option
 
 from ... import ConfigurationError, InvalidRequestError, parse_zone
 from ..._internal import Secret, strip_invisible
-from ..._saved_logins import VARIABLES, Login, login_path, profiles, read_login, save_login, settings
+from ..._saved_logins import VARIABLES, Login, login_path, profiles, read_login, save_login
 from ..._wording import did_you_mean
 from ..run import Run, command
 
@@ -64,8 +64,8 @@ async def login(
             apikey=Secret(_ask("apikey", is_secret=True)),
             apisecret=Secret(_ask("apisecret", is_secret=True)),
         )
-        used = {name: value for name, value in settings(found).items() if name not in OF_COMMANDS}
-        async with run.session(profile=None, **found.arguments, **used) as session:
+        used = {name: value for name, value in asdict(found).items() if name not in OF_COMMANDS}
+        async with run.session(profile=None, **used) as session:
             await session.urls.page(pagesize=1)
     run.say(f"{'the service accepts them; ' * is_asked}saved in {save_login(found, run.profile)}")
     if found.apikey and is_of_environment:
