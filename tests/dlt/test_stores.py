@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import pytest
 
-from slashtag import ConfigurationError, ExportError
+from slashtag import ExportError
 from slashtag.dlt import Warehouse
 from slashtag.dlt._database import Database
 from slashtag.dlt._folder import Folder
@@ -85,7 +85,7 @@ async def test_rows_are_replaced_as_in_memory(target: Warehouse) -> None:
         [Replacement("clicks_daily", ["a"], mar, [("a", mar[0], 9)])],
         [Replacement("clicks_daily", ["b'%s", "none"], None, ())],
         [
-            Replacement("clicks_daily", ["a", "ü/\u2028"], (feb[0], mar[0]), ()),
+            Replacement("clicks_daily", ["a", "ü/\u2028"], (date.min, feb[1]), ()),
             Replacement("links", [8], None, ()),
         ],
         [
@@ -93,17 +93,12 @@ async def test_rows_are_replaced_as_in_memory(target: Warehouse) -> None:
             Replacement("links", None, None, ()),
         ],
     ]
-    questions = [(None, None), (mar, None), (None, ["a"]), (feb, ["a", "b'%s"]), (None, [])]
     with target:
         for step in steps:
             await target.replace(*step)
             await memory.replace(*step)
-            for table in ("clicks_daily", "links"):
-                for span, names in questions:
-                    if table == "links" and (span or names):
-                        continue
-                    expected = await memory.rows(table, span, names)
-                    assert sorted(await target.rows(table, span, names)) == sorted(expected)
+            for table, span in (("clicks_daily", None), ("clicks_daily", mar), ("links", None)):
+                assert sorted(await target.rows(table, span)) == sorted(await memory.rows(table, span))
 
 
 class Stop(BaseException):
@@ -201,16 +196,6 @@ async def test_a_table_that_was_dropped_is_filled_again(
         await check(target, box, clock.today)
 
 
-@EVERY
-def test_tables_of_an_earlier_version_are_refused(target: Warehouse) -> None:
-    if target.destination == "filesystem":
-        (Path(target.place) / "slashtag" / "loads").mkdir(parents=True)
-    else:
-        drop(target, "loads", "format")
-    with pytest.raises(ConfigurationError, match="version"), target:
-        pass
-
-
 @pytest.mark.parametrize("name", ["a b%20c", "q?x=1", "st*r[1]", "ä'b", "clicks.v2"])
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "filesystem"])
 async def test_a_path_is_a_path_whatever_its_characters(tmp_path: Path, kind: str, name: str) -> None:
@@ -235,8 +220,8 @@ def test_no_password_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_called_as_its_schema_needs_another_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="--dataset"):
-        Warehouse(tmp_path / "Slashtag.2024.duckdb")
+    with pytest.raises(ExportError, match=r"(?i)slashtag"), Warehouse(tmp_path / "Slashtag.2024.duckdb"):
+        pass
     with Warehouse(tmp_path / "slashtag.duckdb", dataset="clicks"):
         pass
 

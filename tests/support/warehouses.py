@@ -45,8 +45,8 @@ class MemoryWarehouse:
     def __exit__(self, *_: object) -> None:
         pass
 
-    async def rows(self, table: str, span: Span | None = None, names: Any = None) -> list[Row]:
-        return [row for row in self.tables[table] if _is_meant(row, span, names)]
+    async def rows(self, table: str, span: Span | None = None) -> list[Row]:
+        return [row for row in self.tables[table] if _is_meant(row, span, None)]
 
     async def replace(self, *changes: Replacement) -> None:
         for table, names, span, rows in changes:

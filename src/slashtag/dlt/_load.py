@@ -1,11 +1,10 @@
 """Loads, which bring a warehouse up to date, and audits, which only say what differs."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import partial
-from operator import attrgetter
 from time import monotonic
 from typing import Any
 
@@ -18,13 +17,14 @@ from .. import (
     ExportError,
     InvalidRequestError,
     OnError,
+    Progress,
     RangeStats,
     __version__,
     parse_zone,
 )
 from ._account import ID, SLASHTAG, Account
 from ._reconcile import DAY, Comparison, Found, Series
-from ._tables import TABLES, Replacement, Row, Span
+from ._tables import BY_DIMENSION, TABLES, Replacement, Row, Span
 from ._warehouse import Warehouse
 
 #: Called with the name of what is read or compared, what is done of it, and all of it (None: not known).
@@ -33,9 +33,8 @@ TableProgress = Callable[[str, int, int | None], object]
 FORMAT = 2
 #: Names of missing links that a row of `loads` has, at most.
 MOST_NAMES = 100
-#: Names and months that are written at once.
-MOST_WRITTEN = 1_000
-_tag_row = attrgetter(*TABLES["tags"])
+#: What is known before the first load.
+_NO_LOAD: dict[str, Any] = {"through": date.min, "by_tag": False, "dimensions": ""}
 
 
 class Load(Struct, frozen=True, kw_only=True):
@@ -97,17 +96,17 @@ class Audit(Struct, frozen=True, kw_only=True):
 class _Run:
     """What a load and an audit have in common: listings, and the comparison of all tables of clicks.
 
-    `settings` is a row of `loads`, by column.
+    `missing` names in the end what could not be counted.
     """
 
     session: AsyncSession
     warehouse: Warehouse
     progress: TableProgress | None
     on_error: OnError | None
-    failed: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    missing: list[str] = field(default_factory=list[str])
 
     async def last_load(self) -> dict[str, Any] | None:
-        """Return the last row of `loads`; raises ConfigurationError for one of a newer version."""
+        """Return the last row of `loads`, by column; raises ConfigurationError for one of a newer version."""
         rows = await self.warehouse.rows("loads")
         last = dict(zip(TABLES["loads"], max(rows), strict=True)) if rows else None
         if last is not None and last["format"] > FORMAT:
@@ -115,45 +114,39 @@ class _Run:
             raise ConfigurationError(f"{problem}: update slashtag, or use another path or --dataset")
         return last
 
-    async def list(self) -> None:
-        """List links and tags."""
+    async def list(self, *, allow_shrink: bool = True) -> Account:
+        """List links and tags; raises as `Account.check`."""
         held = await self.warehouse.rows("links")
         # Pages behind the last one are asked for where many are asked for ahead.
-        ahead = 1 + len(held) // 5_000 if held else 8
-        progress = self.progress and partial(self.progress, "links")
-        links = self.session.urls.list(progress=progress, prefetch=ahead)
-        self.account = Account(await links.to_list(), held)
-        self.tags = sorted(map(_tag_row, await self.session.tags.list().to_list()))
+        ahead = 1 + len(held) // 5_000
+        links = self.session.urls.list(progress=self._bar("links"), prefetch=ahead)
+        account = Account(await links.to_list(), await self.session.tags.list().to_list(), held)
+        account.check(self.warehouse.place, allow_shrink=allow_shrink)
+        return account
 
     async def compare(
-        self, settings: dict[str, Any], links: Series, span: Span, latest: date
-    ) -> AsyncIterator[Found]:
-        """Yield what differs, of one table after the other."""
-        zone, names = parse_zone(settings["timezone"]), {name: id for id, name, *_ in self.tags if name}
-        moved = {name for name, id in names.items() if id in self.account.retagged}
-        of_tags = Series("clicks_by_tag", [*names], {*names}, {*names}, moved)
+        self, settings: dict[str, Any], all_series: Iterable[Series], today: date
+    ) -> AsyncIterator[tuple[Span, Sequence[Found]]]:
+        """Yield what differs, of one table after the other; `settings` is a row of `loads`."""
         dimensions = [name for name in settings["dimensions"].split(",") if name]
-        for series in (links, of_tags)[: 1 + settings["by_tag"] if span[0] <= span[1] else 0]:
-            progress = self.progress and partial(self.progress, series.table)
+        for series in all_series:
             comparison = Comparison(
                 self.session,
                 self.warehouse,
                 series,
-                span,
-                latest,
-                zone,
-                dimensions if series is links else (),
-                progress,
+                settings["since"],
+                today,
+                parse_zone(settings["timezone"]),
+                dimensions if series.table == "clicks_daily" else (),
+                self._bar(series.table),
                 self.on_error,
             )
-            async for found in comparison.run():
-                yield found
-            self.failed[series.table] = comparison.failed
+            async for span, found in comparison.run():
+                yield span, found
+            self.missing += sorted(comparison.failed)
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """What could not be counted."""
-        return tuple(name for names in self.failed.values() for name in sorted(names))
+    def _bar(self, table: str) -> Progress | None:
+        return self.progress and partial(self.progress, table)
 
 
 async def load(
@@ -187,67 +180,59 @@ async def load(
         raise InvalidRequestError(f"{since} is after today, {today}: there are no clicks yet")
     with warehouse:
         run = _Run(session, warehouse, progress, on_error)
-        last = await run.last_load()
-        if last is not None and last["timezone"] != timezone:
+        last = await run.last_load() or _NO_LOAD | {"since": first, "timezone": timezone}
+        if last["timezone"] != timezone:
             problem = f"{warehouse.place} holds days of {last['timezone']}, not {timezone}"
             raise ConfigurationError(f"{problem}: use that zone, or another path or --dataset")
-        await run.list()
-        account = run.account
-        owner = account.check_owner(session, last["account"] if last else None)
-        account.check_whole(allow_shrink=allow_shrink)
-        earlier, later = (each.astimezone(zone).date() for each in _clocks(session))
-        if last is not None:
-            by_tag = by_tag or last["by_tag"]
-            wanted |= {*last["dimensions"].split(",")}
-            later = max(later, last["through"])
+        account = await run.list(allow_shrink=allow_shrink)
+        over, today = _days(session, zone)
+        wanted |= {*last["dimensions"].split(",")}
+        now = datetime.now(UTC).replace(tzinfo=None)
         this: dict[str, Any] = dict.fromkeys(TABLES["loads"]) | {
-            "loaded_at": datetime.now(UTC).replace(tzinfo=None),
-            "account": owner,
+            "loaded_at": now,
             "timezone": timezone,
-            "since": min(first, last["since"]) if last else first,
-            "through": earlier,
-            "by_tag": by_tag,
+            "since": min(first, last["since"]),
+            "through": over,
+            "by_tag": by_tag or last["by_tag"],
             "dimensions": ",".join(name for name in RangeStats.SUMS if name in wanted),
             "complete": False,
             "version": __version__,
             "format": FORMAT,
         }
-        await _begin(run, this)
-        unknown = account.changed | account.uncounted
-        if last is None or first < last["since"]:
-            unknown = {*account.names}
-        known = {*account.names} - unknown
-        links = Series("clicks_daily", account.names, unknown, account.clicked, gone=account.of_gone)
-        rows, mended, kept = Counter[str](), 0, list[Found]()
-        async for found in run.compare(this, links, (this["since"], later), later):
-            is_full = len(kept) >= MOST_WRITTEN
-            if kept and (is_full or (kept[0].table, kept[0].span) != (found.table, found.span)):
-                await _write(warehouse, kept)
-                kept = []
-            kept.append(found)
-            rows.update(_table_of(found, cell) for cell in found.cells)
-            if last is not None and found.name in known:
-                mended += sum(len(cell) == 1 and cell[0] < last["through"] for cell in found.cells)
-        await _write(warehouse, kept)
-        missing = (*run.missing, *(str(row[ID]) for row in account.listed.values() if row[SLASHTAG] is None))
+        # Says whose the rows of clicks will be before any is written, and removes those of other links: so an
+        # interrupted load leaves none under a slashtag that are those of other links.
+        foreign = (Replacement(table, account.foreign, None, ()) for table in ("clicks_daily", BY_DIMENSION))
+        changed = [row for row in account.rows(account.changed, now) if row[SLASHTAG] in account.changed]
+        tags = Replacement("tags", None, None, account.tags)
+        await warehouse.replace(*foreign, _links(changed), tags, _row_of(this))
+        rows, mended = Counter[str](), 0
+        all_series = account.series(by_tag=this["by_tag"], anew=first < last["since"])
+        async for span, found in run.compare(this, all_series, max(today, last["through"])):
+            await _write(warehouse, span, found)
+            for each in found:
+                rows.update(table for table, *_ in each.cells)
+                if each.name not in account.elsewhere:
+                    mended += sum(
+                        table == "clicks_daily" and day < last["through"] for table, day, *_ in each.cells
+                    )
+        uncounted = {None, *run.missing}
+        run.missing += (str(row[ID]) for row in account.links.values() if row[SLASHTAG] is None)
         this |= {
-            "complete": not missing,
-            "missing_links": len(missing),
-            "missing": ",".join(missing[:MOST_NAMES]),
+            "complete": not run.missing,
+            "missing_links": len(run.missing),
+            "missing": ",".join(run.missing[:MOST_NAMES]),
+            "requests": session.metrics.attempts,
+            "seconds": round(monotonic() - began, 1),
         }
-        this |= {"requests": session.metrics.attempts, "seconds": round(monotonic() - began, 1)}
-        counted = account.unlike({*account.names} - run.failed["clicks_daily"])
-        await warehouse.replace(
-            Replacement("links", [row[ID] for row in counted], None, counted), _row_of(this)
-        )
+        await warehouse.replace(_links(account.rows(uncounted, now)), _row_of(this))
     return Load(
         since=this["since"],
         through=this["through"],
         timezone=timezone,
-        links=len(account.listed),
+        links=len(account.links),
         rows=dict(sorted(rows.items())),
         mended=mended,
-        missing=missing,
+        missing=tuple(run.missing),
     )
 
 
@@ -268,80 +253,56 @@ async def audit(
         last = await run.last_load()
         if last is None:
             raise ExportError(f"{warehouse.place} holds no load of clicks: run `slashtag sync` first")
-        await run.list()
-        account = run.account
-        account.check_owner(session, last["account"])
-        names = [name for name in account.names if name not in account.changed]
-        others = account.changed | account.ever_held - {*names}
-        links = Series("clicks_daily", names, account.uncounted, account.clicked, gone=others)
-        span, differences = (last["since"], last["through"] - DAY), list[Difference]()
-        async for found in run.compare(last, links, span, last["through"]):
-            for cell in found.cells:
-                day, *label = cell
-                clicks = found.held[cell], found.counted[cell]
-                differences.append(Difference(_table_of(found, cell), found.name, day, *clicks, *label))
+        account, over = await run.list(), last["through"]
+        _, today = _days(session, parse_zone(last["timezone"]))
+        all_series, differences = account.series(by_tag=last["by_tag"], anew=False), list[Difference]()
+        async for _, found in run.compare(last, all_series, max(today, over, last["since"])):
+            for each in found:
+                for table, day, *label in each.cells:
+                    is_over = day < (over.replace(day=1) if table == BY_DIMENSION else over)
+                    if is_over and (table == "clicks_by_tag" or each.name not in account.elsewhere):
+                        held, counted = (clicks[table, day, *label] for clicks in each[1:])
+                        differences.append(Difference(table, each.name, day, held, counted, *label))
     return Audit(
-        since=span[0],
-        through=span[1],
+        since=last["since"],
+        through=over - DAY,
         timezone=last["timezone"],
-        links=len(account.listed),
+        links=len(account.links),
         differences=tuple(differences),
-        missing=run.missing,
+        missing=tuple(run.missing),
         changed=tuple(sorted(account.changed)),
     )
 
 
-async def _begin(run: _Run, this: dict[str, Any]) -> None:
-    """Say whose the rows of clicks will be, before any is written, and remove those of other links.
-
-    So a load that is interrupted leaves no rows under a slashtag that are those of other links.
-    """
-    account, changes = run.account, list[Replacement]()
-    if foreign := account.changed & account.ever_held:
-        changes += (
-            Replacement(table, foreign, None, ()) for table in ("clicks_daily", "clicks_by_dimension")
-        )
-    if rows := [*account.unlike(), *account.gone_rows(this["loaded_at"])]:
-        changes.append(Replacement("links", [row[ID] for row in rows], None, rows))
-    if run.tags != sorted(await run.warehouse.rows("tags")):
-        changes.append(Replacement("tags", None, None, run.tags))
-    if changes:
-        await run.warehouse.replace(*changes, _row_of(this))
-        account.hold(rows)
-
-
-async def _write(warehouse: Warehouse, found: list[Found]) -> None:
-    """Replace all rows that some names have in a month, or in another span."""
+async def _write(warehouse: Warehouse, span: Span, found: Sequence[Found]) -> None:
+    """Replace all rows that some names have in a month."""
     changes: dict[str, tuple[set[str], list[Row]]] = {}
     for each in found:
-        for cell in {**each.held, **each.counted}:
-            names, rows = changes.setdefault(_table_of(each, cell), (set(), []))
+        for table, *key in {**each.held, **each.counted}:
+            names, rows = changes.setdefault(table, (set(), []))
             names.add(each.name)
-            if clicks := each.counted[cell]:
-                rows.append((each.name, *cell, clicks))
-    if found:
-        first, last = found[0].span
-        # `clicks_by_dimension` has months by their first day, also one of which only a part is held.
-        span = first if first == date.min else first.replace(day=1), last
-        await warehouse.replace(
-            *(Replacement(table, names, span, rows) for table, (names, rows) in changes.items())
-        )
+            if clicks := each.counted[table, *key]:
+                rows.append((each.name, *key, clicks))
+    await warehouse.replace(
+        *(Replacement(table, names, span, rows) for table, (names, rows) in changes.items())
+    )
 
 
-def _table_of(found: Found, cell: tuple[Any, ...]) -> str:
-    return found.table if len(cell) == 1 else "clicks_by_dimension"
+def _links(rows: list[Row]) -> Replacement:
+    return Replacement("links", [row[ID] for row in rows], None, rows)
 
 
 def _row_of(load: dict[str, Any]) -> Replacement:
     return Replacement("loads", [load["loaded_at"]], None, [tuple(load.values())])
 
 
-def _clocks(session: AsyncSession) -> tuple[datetime, datetime]:
-    """Return the present by this machine's clock and the service's, the earlier one first.
+def _days(session: AsyncSession, zone: tzinfo) -> tuple[date, date]:
+    """Return today by this machine's clock and by the service's, the earlier one first.
 
     Days up to the later one are compared, one more at most than this machine knows; those before the earlier
     one count as over.
     """
     now, answered = datetime.now(UTC), session.metrics.oldest_answer
     served = now if answered is None else datetime.fromtimestamp(answered, UTC)
-    return min(now, served), max(now, min(served, now + DAY))
+    earlier, later = min(now, served), max(now, min(served, now + DAY))
+    return earlier.astimezone(zone).date(), later.astimezone(zone).date()

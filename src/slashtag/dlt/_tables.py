@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 Row = tuple[Any, ...]
 #: First and last day.
 Span = tuple[date, date]
+#: Name of the table of labels.
+BY_DIMENSION = "clicks_by_dimension"
 
 _COLUMNS = """
 links: id BIGINT, slashtag TEXT, short_url TEXT, destination TEXT, hits BIGINT, redirect_code BIGINT,
@@ -15,8 +17,8 @@ tags: id BIGINT, name TEXT, description TEXT, created_at TIMESTAMP
 clicks_daily: slashtag TEXT, date DATE, clicks BIGINT
 clicks_by_tag: tag TEXT, date DATE, clicks BIGINT
 clicks_by_dimension: slashtag TEXT, month DATE, dimension TEXT, label TEXT, clicks BIGINT
-loads: loaded_at TIMESTAMP, account TEXT, timezone TEXT, since DATE, through DATE, by_tag BOOLEAN,
-    dimensions TEXT, complete BOOLEAN, missing_links BIGINT, missing TEXT, requests BIGINT, seconds DOUBLE,
+loads: loaded_at TIMESTAMP, timezone TEXT, since DATE, through DATE, by_tag BOOLEAN, dimensions TEXT,
+    complete BOOLEAN, missing_links BIGINT, missing TEXT, requests BIGINT, seconds DOUBLE,
     version TEXT, format BIGINT
 """
 #: Columns of each table, with their types in DuckDB's SQL. Rows are named by the first column. Tables of

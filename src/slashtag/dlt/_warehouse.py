@@ -2,8 +2,10 @@
 
 import os
 import re
-from collections.abc import Collection, Generator
+import sqlite3
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import date, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -13,11 +15,17 @@ import anyio
 import dlt
 from filelock import FileLock, Timeout
 
-from .. import ConfigurationError, ExportError, InvalidRequestError, SlashtagError
+from .. import ExportError, InvalidRequestError, SlashtagError
 from .._files import check_local_path, in_thread, object_url
 from ._database import Database
 from ._folder import Folder
 from ._tables import Replacement, Row, Span
+
+# SQLite has dates as texts. What Python's own module does with them, which it is about to leave to others.
+sqlite3.register_adapter(date, date.isoformat)
+sqlite3.register_adapter(datetime, partial(datetime.isoformat, sep=" "))
+sqlite3.register_converter("DATE", lambda text: date.fromisoformat(text.decode()))
+sqlite3.register_converter("TIMESTAMP", lambda text: datetime.fromisoformat(text.decode()))
 
 #: What a file or folder may be.
 LOCAL = ("duckdb", "sqlite", "filesystem")
@@ -61,10 +69,6 @@ class Warehouse:
         self.dataset = dataset or ("main" if self.destination == "sqlite" else "slashtag")
         self._path = None if path is None or url else Path(path).absolute()
         self.place = str(url or self._path or self.destination)
-        stem = self._path.name.partition(".")[0] if self._path and self.destination == "duckdb" else ""
-        if stem.lower() == self.dataset.lower():
-            problem = f"DuckDB cannot tell the file {stem}.* from the schema {self.dataset}"
-            raise ConfigurationError(f"{problem}: give either another name (--dataset)")
 
     def __enter__(self) -> Self:
         # A connection does one thing at a time.
@@ -103,7 +107,7 @@ class Warehouse:
         elif destination == "sqlite":
             sqlalchemy: Any = import_module("sqlalchemy")
             url = sqlalchemy.URL.create("sqlite", database=self.place, query={"timeout": "30"})
-            engine = sqlalchemy.create_engine(url)
+            engine = sqlalchemy.create_engine(url, connect_args={"detect_types": sqlite3.PARSE_DECLTYPES})
             held.callback(engine.dispose)
             destination = destinations.sqlalchemy(engine)
         elif destination == "filesystem":
@@ -113,19 +117,20 @@ class Warehouse:
             return Folder(found.destination_client.fs_client, found.destination_client.dataset_path)
         return Database(found.sql_client)
 
-    async def rows(
-        self, table: str, span: Span | None = None, names: Collection[Any] | None = None
-    ) -> list[Row]:
-        """Return the rows of a table, or those of a span of days and of some names."""
-        async with self._turn:
-            with self._errors():
-                return await in_thread(partial(self._store.rows, table, span, names))
+    async def rows(self, table: str, span: Span | None = None) -> list[Row]:
+        """Return the rows of a table, or those of the days of some months."""
+        rows: list[Row] = await self._call(self._store.rows, table, span)
+        return rows
 
     async def replace(self, *changes: Replacement) -> None:
         """Replace rows of tables, in a database in one transaction."""
+        some = [each for each in changes if each.names is None or each.names]
+        await self._call(self._store.replace, some)
+
+    async def _call(self, work: Callable[..., Any], *arguments: Any) -> Any:
         async with self._turn:
             with self._errors():
-                await in_thread(partial(self._store.replace, changes))
+                return await in_thread(partial(work, *arguments))
 
     @contextmanager
     def _errors(self) -> Generator[None, None, None]:
