@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import json
 import os
@@ -14,9 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from slashtag.sandbox import Sandbox
-from tests.asgi import get
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTS = {
@@ -62,16 +58,3 @@ async def test_the_cells_of_the_notebook_run() -> None:
             if inspect.iscoroutine(found):
                 await found
     assert names["stats"].total == sum(clicks for _, clicks in names["each"]) > 0
-
-
-async def test_the_web_application_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    with Sandbox(urls=3, clicks=10) as box:
-        for name in ("base_url", "apikey", "apisecret"):
-            monkeypatch.setenv(f"SLASHTAG_{name.upper()}", getattr(box, name))
-        app = importlib.import_module("fastapi_app").app
-        async with app.router.lifespan_context(app):
-            status, links = await get(app, "/links")
-            assert (status, len(links)) == (200, 3)
-            status, clicks = await get(app, f"/clicks/{links[0]['slashtag']}")
-            assert (status, len(clicks["clicks"])) == (200, 30)
