@@ -1,6 +1,7 @@
 """Files that appear whole or not at all, paths that are none, functions in a thread, the event loop."""
 
 import asyncio
+import logging
 import os
 import re
 import stat
@@ -19,6 +20,8 @@ _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):[/\\]")
 
 #: Schemes of buckets into which files are written.
 BUCKETS = ("s3", "gs", "az")
+
+log = logging.getLogger("slashtag")
 
 
 def object_url(path: str | os.PathLike[str]) -> str | None:
@@ -71,6 +74,8 @@ async def in_thread(function: Callable[[], T]) -> T:
         while not work.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait((work,))
+        if (error := work.exception()) is not None:  # the caller was cancelled: nothing else tells it
+            log.warning("failed after it was cancelled: %s", error)
         raise
     return work.result()
 

@@ -56,7 +56,6 @@ _OPTIONS: dict[str, Rule] = {
     "allow_http": FLAG,
     "profile": Rule(str | None, lambda name: name != "", "the name of a profile"),
     "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
-    "name": Rule(str, lambda _: True, "a str"),
 }
 log = logging.getLogger("slashtag")
 
