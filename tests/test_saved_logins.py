@@ -100,10 +100,12 @@ def test_a_profile_that_does_not_exist_is_told_with_those_that_do(profile: str) 
     assert "shop" in str(raised.value) or "named by" in str(raised.value)
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"concurrency": "x"}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"\xff", b'{"concurrency": "x"}', b'{"base_url": "https://a.example", "apikey": "of no secret"}'],
+)
 def test_a_file_that_is_damaged_is_told(content: bytes) -> None:
-    file = login_path("shop")
-    file.write_bytes(content + file.read_bytes())
+    login_path("shop").write_bytes(content)
     with pytest.raises(ConfigurationError, match="damaged"):
         AsyncSession(profile="shop")
 

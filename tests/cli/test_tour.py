@@ -78,7 +78,7 @@ def test_a_morning_goes_as_the_tour_shows(cli: Cli, tmp_path: Path, monkeypatch:
                 if command.startswith(("top", "report")):
                     clicks.append(clicks_in(printed))
                 if command.startswith("urls list"):
-                    assert set_redirect_codes(tmp_path / "links.xlsx") == 20
+                    assert set_redirect_codes(tmp_path / "links.xlsx") == 5
         finally:
             box.send_signal(signal.SIGINT)
         assert box.stderr is not None
