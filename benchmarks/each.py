@@ -155,6 +155,7 @@ def stats_of(service: Service) -> Stats:
         Tasks(),
         workers=32,
         max_keys_bytes=7_500,
+        paths={},
         range_end="inclusive",
     )
 

@@ -52,6 +52,7 @@ def stats_over(send: Send) -> Stats:
         workers=8,
         max_keys_bytes=7_500,
         range_end="inclusive",
+        paths={},
     )
 
 

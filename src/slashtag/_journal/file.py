@@ -38,7 +38,6 @@ class JournalFile:
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
         self.path = path
-        self._account = base_url, apikey
         #: The last row of an answer that was there when the file was opened.
         self._last = 0
         #: Ids of links, or slashtags, and their places in the order of the job.
@@ -54,7 +53,7 @@ class JournalFile:
             # Absolute: a file may be named ":memory:", which is special in SQLite.
             file = sqlite3.connect(path.absolute(), timeout=1, isolation_level=None, check_same_thread=False)
             try:
-                self._begin(file)
+                self._begin(file, base_url, apikey)
             except BaseException:
                 file.close()
                 raise
@@ -70,9 +69,8 @@ class JournalFile:
             return
         raise ConfigurationError(f"the journal {str(path)!r} {why}")
 
-    def _begin(self, file: sqlite3.Connection) -> None:
+    def _begin(self, file: sqlite3.Connection, base_url: str, apikey: str) -> None:
         """Lock the file, and check whose it is, or make it that of the job if it is new."""
-        base_url, apikey = self._account
         file.execute("PRAGMA locking_mode=EXCLUSIVE")
         file.execute("BEGIN EXCLUSIVE")
         kind = [_one(file, f"PRAGMA {name}") for name in ("application_id", "user_version")]

@@ -9,7 +9,6 @@ together. Those without a tag have of it what the tags leave:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -22,7 +21,6 @@ from .._records import ShortUrl
 from .._summed_statistics import GeoStats, PeriodStats, Statistics
 
 R = TypeVar("R", bound=Statistics)
-log = logging.getLogger("slashtag")
 
 
 class StatsByTag(dict["str | None", R]):
@@ -59,8 +57,6 @@ async def collect_by_tag(
             by_slashtag.setdefault(check_slashtag(link), []).append(link)
         except InvalidRequestError:
             uncountable.append(link)
-    if unknown := {link.tag_id for link in links} - {None, *names}:
-        log.warning("links of %d tag(s) whose names cannot be read count as links without one", len(unknown))
     # By whether links have a tag, or some of them.
     apart: dict[bool | None, list[ShortUrl]] = {True: [], False: [], None: []}
     for same in by_slashtag.values():

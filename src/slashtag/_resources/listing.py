@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -57,7 +57,8 @@ class Resource(Generic[T]):
 
         If pages repeat records, the order of those created at the same time may differ from page to page, as
         after a bulk import. With "date" the listing is then read again, and the records that were missing
-        come last, or PaginationError is raised. `to_list(limit)` stops at its limit, whichever came first.
+        come last, or PaginationError is raised. Pages of one record do not show all of this, nor does a last
+        page that is full: take larger ones. `to_list(limit)` stops at its limit, whichever came first.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. The
@@ -164,11 +165,6 @@ class Listing(AsyncReadable, Generic[T]):
         self._resource, self._paging, self._progress = resource, paging, progress
         self._made_after = made_after
         self._tasks = Tasks(resource._tasks)
-
-    if not TYPE_CHECKING:
-
-        def __iter__(self) -> NoReturn:
-            raise TypeError("read it with `async for`, or at once with `await listing.to_list()`")
 
     def __aiter__(self) -> ItemStream[T]:
         return ItemStream(self.pages())

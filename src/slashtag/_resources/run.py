@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from .._core.batches import Key, Selector, without
 from .._core.call import Call
 from .._core.checks import Progress, check_callback
 from .._core.plan import Plan, StatsRequest, empty_sum
+from .._core.queries import R_co
 from .._core.windows import TimeSlice
 from .._errors import (
     APIError,
@@ -51,16 +52,9 @@ MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
 R = TypeVar("R", bound=Statistics)
 
 log = logging.getLogger("slashtag")
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    #: The result that lacks something; of any kind where a Failure is named without it.
-    Of_co = TypeVarWithDefault("Of_co", covariant=True, bound=Statistics, default=Any)
-else:
-    Of_co = TypeVar("Of_co", covariant=True)
 
 
-class Failure(Struct, Generic[Of_co], frozen=True):
+class Failure(Struct, Generic[R_co], frozen=True):
     """Argument of `on_error`: what failed for good, its error, and the plan of what is missing.
 
     It is about a slashtag or a tag, or a batch of which no part was sent any more. `keys` or `tag` are those
@@ -73,10 +67,10 @@ class Failure(Struct, Generic[Of_co], frozen=True):
     error: SlashtagError
     keys: tuple[str, ...] = ()
     tag: str | None = None
-    plan: Plan[Of_co] | None = None
+    plan: Plan[R_co] | None = None
 
 
-OnError = Callable[[Failure[Of_co]], object]
+OnError = Callable[[Failure[R_co]], object]
 
 
 class StatsRun:

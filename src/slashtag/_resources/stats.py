@@ -52,11 +52,11 @@ class Stats:
         workers: int,
         max_keys_bytes: int,
         range_end: RangeEnd,
-        paths: dict[str, str] | None = None,
+        paths: dict[str, str],
     ) -> None:
         self._sender = sender
         #: The path that answers, of those that the document states and shows differently.
-        self._paths = {} if paths is None else paths
+        self._paths = paths
         self._tasks = tasks
         self._workers = workers
         self._max_keys_bytes = max_keys_bytes
@@ -78,8 +78,6 @@ class Stats:
         wrong selector, InvalidRequestError for other invalid arguments. See docs/service.md, Statistics:
         common selector; Limits.
         """
-        if isinstance(keys, AsyncIterable):
-            raise TypeError("a plan takes a plain iterable of slashtags; use to_list() first")
         run = self._run(None, None)  # counts slashtags that cannot be requested
         plan = self._plan(run, query, keys, tag, tags, timezone)
         return replace(plan, missing=run.missing)
@@ -98,7 +96,7 @@ class Stats:
     async def retry(
         self,
         partial: R,
-        failures: Iterable[Failure[R]],
+        failures: Iterable[Failure[Any]],
         *,
         progress: Progress | None = None,
         on_error: OnError[R] | None = None,
@@ -120,7 +118,8 @@ class Stats:
         if not plans:
             return partial
         missing = partial.missing - lacking
-        return replace(partial, missing=missing) + await self._run(progress, on_error).collect(*plans)
+        found: R = await self._run(progress, on_error).collect(*plans)
+        return replace(partial, missing=missing) + found
 
     async def collect(
         self,

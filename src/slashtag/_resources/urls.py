@@ -24,8 +24,9 @@ from .listing import Resource
 
 #: A URL with a scheme, which must not be a host before its port, and without blanks.
 _URL = re.compile(r"(?i:https?://[^\s/?#]|(?!https?:|[^:/]*\.[^:/]*:\d)[a-z][a-z0-9+.-]*:\S)\S*")
-#: What no path of a short URL has: a browser would encode it, end the path there, or leave the segment out.
-_UNREACHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#%\\]|(?<![^/])\.\.?(?![^/])")
+#: What no path of a short URL has: a browser would encode it, end the path there, or leave the segment out. A
+#: comma could not be counted.
+_UNREACHABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f?#%\\,]|(?<![^/])\.\.?(?![^/])")
 
 
 class RowsUpdated(Struct, gc=False):
@@ -66,11 +67,9 @@ class Change(Struct, frozen=True, repr_omit_defaults=True):
             members["slashtag"] = check_text("slashtag", self.slashtag, MAX_SLASHTAG)
             if found := _UNREACHABLE.search(self.slashtag):
                 raise InvalidRequestError(
-                    f"slashtag must not contain {found[0]!r}, with which no short URL is reached: "
+                    f"slashtag must not contain {found[0]!r}, with which no short URL is reached or counted: "
                     f"{self.slashtag!r}"
                 )
-            if "," in self.slashtag:
-                raise InvalidRequestError(f"slashtag must have no comma, for statistics: {self.slashtag!r}")
         if self.redirect_code is not None:
             # 302.0 equals a code, but the service takes integers.
             if not isinstance(self.redirect_code, int) or self.redirect_code not in REDIRECT_CODES:
