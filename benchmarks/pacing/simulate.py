@@ -147,7 +147,7 @@ class Session:
         return self._new + self._flying < POOL * self._operations
 
     def _put(self, call: Call, *, is_back: bool = False) -> None:
-        is_back &= not getattr(call.ticket, "refusals", 0)
+        is_back &= self.policy.exhausted or not getattr(call.ticket, "refusals", 0)
         self._turns.put(call.operation, call, is_back=is_back, exhausted=self.policy.exhausted)
 
     def _wake(self, alarm: float) -> None:

@@ -5,7 +5,7 @@ A call that comes    waits
 for the first time   as the last of its operation, and an operation as the last of all
 after a 429, or a    as the next of its operation; and if no other of it waits, as the first of all, as
 failure              single calls do
-after a 429 while    as one that comes for the first time
+refused, while       as one that comes for the first time
 others are accepted
 
 An operation is a `collect`, a listing, a report, or a single call. So a page beside any number of reports

@@ -80,7 +80,8 @@ class Admission:
         loop = asyncio.get_running_loop()
         now = loop.time()
         waiter = _Waiter(operation, loop.create_future(), ticket, now + max(max_wait, 0.0), patience)
-        is_back &= ticket is None or not ticket.refusals
+        # One that is refused while others pass waits as a new one.
+        is_back &= ticket is None or not ticket.refusals or self.throttle.exhausted
         self._turns.put(operation, waiter, is_back=is_back, exhausted=self.throttle.exhausted)
         self._first_deadline = min(self._first_deadline, waiter.deadline)
         self._pump(now)
