@@ -131,6 +131,12 @@ def test_only_statistics_of_one_kind_add_up(other: Any) -> None:
             add()
 
 
+@pytest.mark.parametrize("lack", [{"missing": 1}, {"reconciles": False}, {"days_complete": False}])
+def test_what_lacks_something_is_not_complete(lack: dict[str, Any]) -> None:
+    assert RangeStats().complete
+    assert not (RangeStats(**lack) + RangeStats()).complete
+
+
 def test_uniques_of_several_answers_with_clicks_are_bounds() -> None:
     clicked, none = PeriodStats(clicks_total=1, clicks_unique=1), PeriodStats()
     assert (clicked + none + none).unique_is_exact
