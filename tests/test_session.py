@@ -84,6 +84,8 @@ def test_plain_http_is_for_loopback_unless_allowed(host: str) -> None:
     with pytest.raises(ConfigurationError, match="in the clear"):
         make(f"http://{host}")
     make(f"http://{host}", allow_http=True)
+    with pytest.raises(ConfigurationError, match="plain http"):
+        make("http://127.0.0.1", proxy=f"http://{host}")
 
 
 @pytest.mark.parametrize(

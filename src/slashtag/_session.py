@@ -173,7 +173,6 @@ class AsyncSession:
     def _use(self, sender: Sender) -> None:
         """Create the resources that send with this sender."""
         self._sender = sender
-        self._without_journal = replace(sender, journal=None)
         self.urls = Urls(sender, self._tasks, self._concurrency)
         self.tags = Tags(sender, self._tasks)
         self.stats = Stats(
@@ -226,7 +225,7 @@ class AsyncSession:
         del params, json  # which a traceback would show
         if isinstance(call, str):
             raise InvalidRequestError(call)
-        answer = await self._without_journal.send(call)
+        answer = await self._sender.send(call)
         if not is_ok(answer.message):
             log.warning("%s %s: the service says: %s", call.method, call.path, answer.message)
         return answer.data
