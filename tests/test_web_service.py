@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -128,16 +127,3 @@ async def test_a_client_that_disconnects_ends_its_work(app: Any, box: Sandbox) -
     box.latency = 0.0
     assert (await get(app, "/links"))[0] == 200
     assert [arrival.path for arrival in box.requests].count("/api/v1/stats") == 1
-
-
-async def test_the_application_stops_at_once(
-    module: ModuleType, running: AsyncExitStack, box: Sandbox
-) -> None:
-    box.latency = 60
-    await until(lambda: box.requests)  # of the job
-    page = asyncio.create_task(get(module.app, "/links"))
-    await until(lambda: len(box.requests) == 2)
-    began = time.monotonic()
-    await running.aclose()
-    assert time.monotonic() - began < 30
-    assert (await page)[0] == 503

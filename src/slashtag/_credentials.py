@@ -21,14 +21,13 @@ def strip_invisible(text: str) -> str:
     return text.strip(_INVISIBLE)
 
 
-def account_hash(apikey: str, salt: str, base_url: str = "", length: int = 32) -> bytes:
-    """Return bytes by which a file recognises an account, or one at an address, different for each salt.
+def account_hash(apikey: str, salt: str, base_url: str, length: int = 32) -> bytes:
+    """Return bytes by which a file recognises an account at an address, different for each salt.
 
     They are slow to compute, 2 ms, so that the apikey cannot be guessed from them. The apisecret has no part
     in them: it may be replaced without changing the account.
     """
-    account = f"{base_url}\0{apikey}" if base_url else apikey
-    return pbkdf2_hmac("sha256", account.encode(), salt.encode(), 5_000, length)
+    return pbkdf2_hmac("sha256", f"{base_url}\0{apikey}".encode(), salt.encode(), 5_000, length)
 
 
 class Credentials:
