@@ -53,14 +53,6 @@ async def test_each_tag_has_its_clicks_and_all_add_up_to_the_account(seed: int) 
         )
 
 
-async def test_an_empty_account_and_one_without_tags_have_the_links_without_a_tag() -> None:
-    async with serving() as (box, api):
-        assert {tag: stats.total for tag, stats in (await api.stats.by_tag(JUNE)).items()} == {None: 0}
-        box.add_click(box.add_url("a"), "2024-06-02T00:00:00")
-        found = await api.stats.by_tag(JUNE)
-        assert ({tag: stats.total for tag, stats in found.items()}, found[None].shared) == ({None: 1}, ())
-
-
 async def test_a_tag_that_fails_is_missing_and_leaves_what_is_not_known_unreconciled() -> None:
     async with Sandbox(urls=0, clicks=0, tags=0) as box, client(box) as api:
         fill(box, 1)

@@ -26,7 +26,7 @@ DAYS = DateRange("2024-01-01", "2024-03-31")
 HALF_YEAR = DateRange("2024-01-01", "2024-06-30")
 ONCE = RetryPolicy(max_attempts=1)
 #: Statuses of a refusal, and of other failures.
-STATUSES = [404, 413, 500, 302]
+STATUSES = [404, 500]
 
 
 @pytest.mark.parametrize("status", STATUSES)

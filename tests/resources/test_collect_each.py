@@ -35,7 +35,6 @@ from tests.resources.accounts import (
     places,
     scripted,
     serving,
-    slowly,
 )
 from tests.support import wire
 from tests.support.sandboxes import refused_links
@@ -68,13 +67,6 @@ async def test_inferred_or_not_and_in_whatever_zone_the_answers_are_the_truth(
     assert requests <= 23 * 37 if inferred else requests >= 20 * 35
 
 
-async def test_a_batch_that_is_too_long_for_the_service_is_asked_by_halves(account: Account) -> None:
-    keys = tuple(account.keys[:8])
-    async with account.serve(max_target=200) as box, client(box) as api:
-        answers = {key: counts(stats) async for key, stats in api.stats.collect_each(YEARS, keys=keys)}
-    assert answers == {key: counts(stats) for key, stats in account.each(keys).items()}
-
-
 @pytest.mark.parametrize("ordered", [False, True])
 async def test_tags_each_equal_the_truth(account: Account, ordered: bool) -> None:
     async with account.serve() as box, client(box) as api:
@@ -105,26 +97,6 @@ async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: A
             assert (years[key].clicks_unique, years[key].unique_is_exact) == (truth.clicks_unique, True)
             assert period(times[key]) == period(box.truth.alltime(keys=[key], timezone="-03:30"))
             assert places(lands[key]) == places(box.truth.country("US", START, END, keys=[key]))
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_slashtags_may_come_from_anywhere_and_are_answered_once(
-    account: Account, asynchronous: bool
-) -> None:
-    keys = account.keys[:120]
-    links = [ShortUrl(id=n, slashtag=key) for n, key in enumerate(keys)]
-    async with account.serve() as box, client(box) as api:
-        truth = {key: counts(stats) for key, stats in box.truth.per_key(MAY.date, MAY.date, keys).items()}
-        for given in (keys, keys + keys, links, (key for key in keys), set(keys)):
-            told: list[tuple[int, int | None]] = []
-            source = slowly(given) if asynchronous else given
-            each = api.stats.collect_each(
-                MAY, keys=source, progress=lambda *done, told=told: told.append(done)
-            )
-            answers = [(key, counts(stats)) async for key, stats in each]
-            assert len(answers) == 120
-            assert dict(answers) == truth
-            assert told == [(n, 120) for n in range(1, 121)]
 
 
 @pytest.mark.parametrize("inferred", [False, True])

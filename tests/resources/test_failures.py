@@ -11,7 +11,6 @@ import pytest
 from slashtag import (
     AsyncSession,
     AuthenticationError,
-    BadRequestError,
     Change,
     DateRange,
     Failure,
@@ -20,23 +19,6 @@ from slashtag import (
     Year,
 )
 from tests.resources.accounts import YEARS, Account, client, slowly
-from tests.support.sending import turns
-
-
-async def test_the_first_failure_cancels_the_rest_and_names_batch_and_window(account: Account) -> None:
-    keys = [*account.keys[:150], "nobody-has-this"]
-    async with account.serve(unknown_keys="error", latency=0.002) as box, client(box, concurrency=4) as api:
-        with pytest.raises(BadRequestError) as caught:
-            await api.stats.collect(YEARS, keys=keys)
-        # What was sent before may still arrive.
-        await turns(100)
-        requests = len(box.requests)
-        await asyncio.sleep(0.05)
-        assert requests == len(box.requests) < 150
-        assert api.metrics.in_flight == 0
-    assert type(caught.value) is BadRequestError
-    (note,) = caught.value.__notes__
-    assert "slashtag 'nobody-has-this', 2023-" in note
 
 
 @pytest.mark.parametrize("on_error", [None, list[Failure]().append])
@@ -63,15 +45,6 @@ async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(accou
         # Nor does that change: there is nothing to request.
         assert [failure.plan for failure in failures] == [None, None]
         assert await api.stats.retry(stats, failures) == stats
-
-
-async def test_an_unknown_tag_is_told_and_the_others_are_counted(account: Account) -> None:
-    failures: list[Failure] = []
-    async with account.serve() as box, client(box) as api:
-        name = box.truth.tags()[0].name
-        stats = await api.stats.collect(Year(2024), tags=["nobody's", name], on_error=failures.append)
-        assert stats.total == box.truth.year(2024, tag=name).clicks_total
-    assert [failure.tag for failure in failures] == ["nobody's"]
 
 
 async def total_of_each(api: AsyncSession, query: Year, **options: Any) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slashtag import AllTime, AsyncSession, DateRange, RetryPolicy, ServerError
+from slashtag import AllTime, AsyncSession, DateRange
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import END, QUICK, START, Account, client, counts, page_of, period
+from tests.resources.accounts import END, START, Account, client, counts, page_of, period
 from tests.support import wire
 
 KINDS = [
@@ -78,17 +78,6 @@ async def test_all_kinds_at_once_change_nothing(account: Account) -> None:
         assert (
             max(arrival.in_flight for arrival in box.requests) <= 32 + 10
         )  # those that the client gave up are still under way there
-
-
-async def test_what_fails_for_good_is_raised_after_the_attempts_allowed(account: Account) -> None:
-    policy = RetryPolicy(max_attempts=3, backoff_base=0.001)
-    async with account.serve(faults=[Fault(kind="503")]) as box, client(box, retry=policy) as api:
-        with pytest.raises(ServerError) as caught:
-            await api.stats.collect(DateRange("2024-01-01", "2024-01-05"), keys=account.keys[:5])
-        assert (caught.value.attempts, len(box.requests)) == (3, 3)
-        with pytest.raises(ServerError):
-            await api.urls.list().to_list()
-    assert QUICK.max_attempts > 3
 
 
 def day(total: int, counted: int) -> wire.Answer:

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -21,7 +20,6 @@ from slashtag._core.statistics_answers import RangeAnswer
 from slashtag._fanout import Tasks
 from slashtag._resources.stats import Stats
 from tests.core.clicklog import COUNTRIES, DEVICES, Click, Service
-from tests.resources.accounts import client, serving
 from tests.support.laws import examples
 
 Send = Callable[[Call[Any]], Any]
@@ -175,13 +173,6 @@ def test_what_fails_is_said_and_a_refused_slashtag_costs_itself_only(
     assert progress == [(done, steps) for done in range(1, steps + 1)]
 
 
-def test_an_error_is_raised_for_the_slashtag_at_fault() -> None:
-    with pytest.raises(BadRequestError) as caught:
-        table(Faulty([], 0, 0.0), Day("2023-10-01"), ["a", "b", "bad", "c"])
-    (note,) = caught.value.__notes__
-    assert "slashtag 'bad', 2023-10-01" in note
-
-
 # --- what may not be subtracted ------------------------------------------------------------------------
 
 DAY = Day("2023-10-01")
@@ -207,44 +198,6 @@ def honest(_: Sequence[str], total: int) -> RangeAnswer:
 
 def each_total(service: Send, keys: Sequence[Any] = KEYS, query: Any = DAY, **options: Any) -> dict[str, int]:
     return {key: stats.total for key, stats in table(service, query, keys, **options).items()}
-
-
-def test_a_batch_without_clicks_costs_one_request() -> None:
-    service = Counter({}, honest)
-    assert each_total(service) == dict.fromkeys(KEYS, 0)
-    assert service.asked == [tuple(KEYS)]
-
-
-def test_a_click_while_a_quiet_day_is_searched_makes_no_link_lose_or_win_any() -> None:
-    today, keys = datetime.now(UTC).date(), [f"k{n}" for n in range(100)]
-    clicks = dict.fromkeys(["k3", "k4", "k71"], 1)
-    quiet = Counter(dict(clicks), honest)
-    assert each_total(quiet, keys, Day(today)) == {key: clicks.get(key, 0) for key in keys}
-    assert len(quiet.asked) < 30
-    for at in range(len(quiet.asked)):
-        for late in ("k4", "k5", "k99"):
-            service = Counter(dict(clicks), honest)
-
-            def send(
-                call: Call[Any], service: Counter = service, at: int = at, late: str = late
-            ) -> RangeAnswer:
-                if len(service.asked) == at:
-                    service.clicks[late] = service.clicks.get(late, 0) + 1
-                return service(call)
-
-            found = each_total(send, keys, Day(today))
-            assert found[late] - clicks.get(late, 0) in (0, 1)
-            assert {**found, late: 0} == {**{key: clicks.get(key, 0) for key in keys}, late: 0}
-
-
-def test_of_busy_links_each_is_asked_once_and_of_days_to_come_all_at_once() -> None:
-    today, keys = datetime.now(UTC).date(), [f"k{n}" for n in range(30)]
-    service = Counter(dict.fromkeys(keys, 3), honest)
-    each_total(service, keys, DateRange(today - timedelta(days=20), today))
-    assert sorted(service.asked) == sorted([*((key,) for key in keys), tuple(keys)])
-    service = Counter({}, honest)
-    each_total(service, keys, DateRange(today + timedelta(days=2), today + timedelta(days=4)))
-    assert service.asked == [tuple(keys)]
 
 
 @pytest.mark.parametrize(
@@ -302,19 +255,6 @@ def test_late_clicks_never_make_a_link_lose_any(
         assert before[key] <= total <= service.clicks[key]
 
 
-async def test_a_journal_replays_a_finished_table_with_its_checks(tmp_path: Path) -> None:
-    async with serving() as (box, _):
-        for key in KEYS:
-            box.add_url(key)
-        box.add_click("k6", f"{RECENT.date}T12:00:00+00:00")
-        for is_first in (True, False):
-            box.requests.clear()
-            async with client(box, journal=tmp_path / "journal") as job:
-                each = job.stats.collect_each(RECENT, keys=KEYS)
-                assert {key: stats.total async for key, stats in each} == {**dict.fromkeys(KEYS, 0), "k6": 1}
-            assert bool(box.requests) is is_first
-
-
 # --- the order of keys ---------------------------------------------------------------------------------
 
 
@@ -343,11 +283,6 @@ def test_links_with_hits_are_asked_together(asynchronous: bool) -> None:
 async def arriving(keys: Iterable[Any]) -> Any:
     for key in keys:
         yield key
-
-
-def test_hits_decide_the_order_and_nothing_else() -> None:
-    wrong = links({key: 0 if n else 5 for key, n in MANY.items()})
-    assert each_total(Counter(MANY, honest), wrong) == MANY
 
 
 def test_ordered_results_come_in_the_order_of_keys_whatever_their_hits() -> None:

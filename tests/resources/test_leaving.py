@@ -15,13 +15,12 @@ import pytest
 
 from slashtag import (
     AsyncSession,
-    BadRequestError,
     Change,
     DateRange,
     Day,
     SessionClosedError,
 )
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Sandbox
 from tests.resources.accounts import client
 from tests.support.sending import until
 
@@ -87,21 +86,6 @@ async def break_in_async_with(api: AsyncSession, make: Make, n: int) -> object:
     return iterator
 
 
-async def error_in_the_body(api: AsyncSession, make: Make, n: int) -> object:
-    with pytest.raises(Left):
-        await fail_in_the_body(make(api), n)
-    return None
-
-
-async def fail_in_the_body(iterator: Any, n: int) -> None:
-    if n:
-        async for _ in iterator:
-            n -= 1
-            if not n:
-                raise Left
-    raise Left
-
-
 async def aclose(api: AsyncSession, make: Make, n: int) -> object:
     iterator = make(api)
     for _ in range(n):
@@ -146,26 +130,12 @@ async def cancelled_consumer(api: AsyncSession, make: Make, n: int) -> object:
     return None
 
 
-async def timeout_around_the_next(api: AsyncSession, make: Make, n: int) -> object:
-    iterator = make(api)
-    for _ in range(n):
-        await anext(iterator)
-    try:
-        async with asyncio.timeout(0.001):
-            await anext(iterator, None)
-    except TimeoutError:
-        pass
-    return None
-
-
 WAYS: list[Way] = [
     bare_break,
     break_in_async_with,
-    error_in_the_body,
     aclose,
     dropped_while_asked,
     cancelled_consumer,
-    timeout_around_the_next,
 ]
 
 
@@ -285,17 +255,6 @@ async def test_what_is_never_iterated_leaves_nothing(box: Sandbox, kind: str) ->
         assert api.metrics.requests == 0
 
 
-async def test_a_collect_that_fails_ends_the_listing_of_its_slashtags(box: Sandbox) -> None:
-    def fail(*_: object) -> None:
-        raise Left
-
-    async with client(box) as api:
-        listing = api.urls.list(pagesize=10)
-        with pytest.raises(Left):
-            await api.stats.collect(Day("2024-02-01"), keys=listing, progress=fail)
-        await nothing_is_left(api)
-
-
 async def test_a_failure_in_the_background_is_told_to_the_consumer_alone(box: Sandbox) -> None:
     async with client(box) as api:
         each = api.stats.collect_each(Day("2024-02-01"), keys=KEYS, on_error=print, progress=_fail)
@@ -327,14 +286,3 @@ async def test_nothing_that_is_under_way_keeps_an_iterator_alive(box: Sandbox) -
                 await until(lambda: len(asyncio.all_tasks()) == 1, 5)
     finally:
         gc.enable()
-
-
-async def test_a_first_page_that_fails_ends_what_asks_about_its_links(
-    box: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(box, "faults", [Fault(kind="400", path="/api/v1/urls")])
-    async with client(box) as api:
-        each = api.stats.collect_each(Day("2024-02-01"), keys=api.urls.list())
-        with pytest.raises(BadRequestError):
-            await anext(each)
-        await nothing_is_left(api)

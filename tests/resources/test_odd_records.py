@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slashtag import DateRange, UnexpectedResponseError, Year
+from slashtag import DateRange, UnexpectedResponseError
 from slashtag.export import NAMED_URLS, export_urls
 from slashtag.tables import open_table
 from tests.resources.accounts import scripted
@@ -97,52 +97,7 @@ async def test_a_text_that_is_not_unicode_hides_nothing(
         assert (stats.total, stats.complete) == ((2, False) if name == "slashtag" else (3, True))
 
 
-async def test_labels_that_are_not_unicode_are_counted_and_told_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    labels = b'{"caf\xe9": "2", "caf\xe8": 1, "\\ud83d": 1, "Direct": 1}'
-    maps = b", ".join(b'"%b": {"x": 5}' % name for name in (b"device", b"browser", b"platform", b"country"))
-    data = b'{"status": 200, "message": "ok", "data": {"total_clicks": 5, "referrer": %b, %b}}' % (
-        labels,
-        maps,
-    )
-    async with scripted(lambda _: wire.response(200, data)) as (_, api):
-        with caplog.at_level(logging.WARNING):
-            stats = await api.stats.collect(DAYS, keys=["a"])
-        assert (stats.total, stats.referrer) == (5, {"caf\ufffd": 3, "\ufffd": 1, "Direct": 1})
-        assert (stats.reconciles, api.metrics.unreadable) == (True, 1)
-        assert "cannot be read" in caplog.text
-
-
 async def test_without_an_id_a_record_cannot_be_told_from_others() -> None:
     async with scripted(account({"id": None})) as (_, api):
         with pytest.raises(UnexpectedResponseError):
             await api.urls.list().to_list()
-
-
-@pytest.mark.parametrize(("unique", "repeated"), [(3, 1), (2, 2), (0, 0), (9, -4), (-1, 6)])
-async def test_unique_and_repeated_clicks_of_one_answer_that_do_not_add_up_are_counted(
-    unique: int, repeated: int
-) -> None:
-    maps = {name: {"x": 5} for name in ("device", "browser", "platform", "country", "referrer", "timezone")}
-
-    def answer(request: wire.Request) -> wire.Answer:
-        is_odd = "k0" in request.query["url_keys"][0].split(",")
-        numbers = (unique, repeated) if is_odd else (3, 2)
-        counts = dict(zip(("clicks_unique", "clicks_repeated"), numbers, strict=True))
-        return wire.ok({"clicks_total": 5, "clicks_breakdown": {"2024": {"1": 5}}, **counts, **maps})
-
-    async with scripted(answer) as (server, api):
-        stats = await api.stats.collect(Year(2024), keys=[f"k{n}" for n in range(200)])
-        assert (stats.clicks_total, stats.reconciles, stats.complete) == (10, False, False)
-        # Each batch once: an answer that contradicts itself is told and counted, and not asked again.
-        assert (len(server.requests), api.metrics.inconsistent) == (2, 1)
-
-
-async def test_months_may_have_a_leading_zero() -> None:
-    months = {"clicks_total": 5, "clicks_unique": 5, "clicks_repeated": 0}
-    breakdown = {"2024": {"01": 2, "12": 3}}
-    async with scripted(lambda _: wire.ok({**months, "clicks_breakdown": breakdown})) as (_, api):
-        stats = await api.stats.collect(Year(2024), keys=["a"])
-    assert stats.clicks_breakdown == {2024: {1: 2, 12: 3}}
-    assert stats.reconciles

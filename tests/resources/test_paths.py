@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from slashtag import (
     AllTime,
     BadRequestError,
-    Failure,
     NotFoundError,
     PeriodStats,
     RetryPolicy,
@@ -28,17 +26,6 @@ PERIOD = {"clicks_total": 2, "clicks_unique": 1, "clicks_repeated": 1, "clicks_b
 
 def paths(server: Sandbox | wire.Wire) -> list[str]:
     return [request.path for request in server.requests]
-
-
-@pytest.mark.parametrize("where", ["stated", "both"])
-async def test_the_stated_paths_are_asked_first(account: Account, where: Any) -> None:
-    keys = account.keys[:10]
-    async with account.serve(paths=where) as box, client(box) as api:
-        year = await api.stats.collect(Year(2024), keys=keys)
-        every = await api.stats.collect(AllTime(), keys=keys)
-        assert paths(box) == [STATED["year"], STATED["all"]]
-        assert period(year) == period(box.truth.year(2024, keys=keys))
-        assert period(every) == period(box.truth.alltime(keys=keys))
 
 
 async def test_a_404_leads_to_the_path_of_the_samples_which_is_remembered(account: Account) -> None:
@@ -107,23 +94,6 @@ async def test_a_refusal_for_another_reason_shows_that_the_path_is_read(
             await api.stats.collect(Year(2024), tag="spring")
         assert (await api.stats.collect(Year(2024), tag="summer")).total == 2
         assert paths(server) == [STATED["year"], SAMPLES, SAMPLES]
-
-
-async def test_unknown_slashtags_are_set_apart_on_the_path_of_the_samples(account: Account) -> None:
-    keys = [*account.keys[:9], "update-2"]
-    failures: list[Failure] = []
-    async with account.serve(paths="samples", unknown_keys="error") as box, client(box) as api:
-        stats = await api.stats.collect(Year(2024), keys=keys, on_error=failures.append)
-        assert period(stats) == period(box.truth.year(2024, keys=keys[:9]))
-    assert [failure.keys for failure in failures] == [("update-2",)]
-
-
-async def test_questions_that_meet_it_at_once_learn_it_for_all(account: Account) -> None:
-    async with account.serve(paths="samples", latency=0.002) as box, client(box) as api:
-        await asyncio.gather(*[api.stats.collect(Year(year), keys=["a"]) for year in (2022, 2023, 2024)])
-        box.requests.clear()
-        await api.stats.collect(Year(2025), keys=["a"])
-        assert paths(box) == [SAMPLES]
 
 
 async def test_a_question_whose_404_comes_after_another_has_learnt_the_path_is_answered() -> None:

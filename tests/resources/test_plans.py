@@ -8,9 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
-
-from slashtag import DateRange, RangeStats
+from slashtag import DateRange
 from tests.resources.accounts import YEARS, Account, client, counts
 
 
@@ -25,22 +23,6 @@ async def test_a_plan_sends_nothing_and_its_length_is_the_number_of_requests(acc
         assert len(box.requests) == 70
         assert told[-1] == (70, 70)
     assert counts(stats) == counts(account.truth(None, keys))
-
-
-@pytest.mark.parametrize("parts", [1, 7, 40])
-async def test_the_parts_of_a_plan_add_up(account: Account, parts: int) -> None:
-    keys = account.keys[:250]
-    async with account.serve() as box, client(box) as api:
-        plan = api.stats.plan(DateRange("2024-01-01", "2024-12-31"), keys=keys)
-        pieces = plan.split(parts)
-        assert len(pieces) == parts
-        assert sum(map(len, pieces)) == len(plan) == 36
-        answers = await asyncio.gather(*[api.stats.run(pickle.loads(pickle.dumps(part))) for part in pieces])
-        assert RangeStats.merge(answers) == sum(answers, RangeStats())
-        assert counts(RangeStats.merge(answers)) == counts(
-            box.truth.range("2024-01-01", "2024-12-31", keys=keys)
-        )
-        assert len(box.requests) == 36
 
 
 RUN = """

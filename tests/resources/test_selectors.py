@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from slashtag import (
-    AllTime,
     AsyncSession,
     CountryGeo,
     DateRange,
@@ -22,7 +21,7 @@ from slashtag import (
     ShortUrl,
     Year,
 )
-from tests.resources.accounts import END, START, YEARS, Account, client, counts, scripted, serving, slowly
+from tests.resources.accounts import END, START, YEARS, Account, client, counts, scripted, slowly
 from tests.support import wire
 
 
@@ -99,39 +98,6 @@ async def test_slashtags_may_come_from_anywhere_and_count_once(account: Account)
             assert len(box.requests) == 6
 
 
-class Ambiguous(list[str]):
-    """As a column of a data frame: neither true nor false."""
-
-    def __bool__(self) -> bool:
-        raise ValueError("the truth value of an array is ambiguous")
-
-
-async def test_names_may_come_in_what_is_neither_true_nor_false() -> None:
-    async with scripted(()) as (_, api):
-        assert len(api.stats.plan(AllTime(), tags=Ambiguous(["a", "b"]))) == 2
-        assert len(api.stats.plan(AllTime(), keys=Ambiguous(["a", "b"]))) == 1
-
-
-async def test_a_range_that_leaves_the_calendar_in_its_zone_is_refused() -> None:
-    late = DateRange("9999-12-31T23:00:00+00:00", "9999-12-31T23:30:00+00:00")
-    async with scripted(()) as (server, api):
-        for keys in (["a"], slowly(["a"])):
-            with pytest.raises(InvalidRequestError, match="outside the calendar"):
-                await api.stats.collect(late, keys=keys, timezone="+02:00")
-        with pytest.raises(InvalidRequestError, match="outside the calendar"):
-            await anext(api.stats.collect_each(late, keys=["a"], timezone="+02:00"))
-        assert server.requests == []
-
-
-async def test_a_country_within_one_offset_of_a_zone_is_answered() -> None:
-    async with serving() as (box, api):
-        box.add_url("a")
-        box.add_click("a", "2024-01-31T23:30:00+00:00", country="DE", state="Berlin")
-        query = CountryGeo("DE", "2024-02-01", "2024-02-29")
-        assert (await api.stats.collect(query, keys=["a"], timezone=ZoneInfo("Europe/Berlin"))).total == 1
-        assert (await api.stats.collect(query, keys=["a"])).total == 0
-
-
 async def test_a_day_that_a_zone_left_out_has_no_clicks_and_costs_no_request() -> None:
     zone, day = ZoneInfo("Pacific/Apia"), "2011-12-30"
     async with scripted(()) as (_, api):
@@ -142,17 +108,6 @@ async def test_a_day_that_a_zone_left_out_has_no_clicks_and_costs_no_request() -
 
 
 # --- long targets ---------------------------------------------------------------------------------------
-
-
-async def test_a_target_as_sent_is_at_most_8000_bytes() -> None:
-    def answer(request: wire.Request) -> wire.Answer:
-        return wire.ok({"total_clicks": len(request.query["url_keys"][0].split(","))})
-
-    for letter in ("ж", "%", "a", "語"):
-        keys = [f"{letter * 60}{n}" for n in range(300)]
-        async with scripted(answer) as (server, api):
-            assert (await api.stats.collect(Day("2024-05-05"), keys=keys, timezone="+05:30")).total == 300
-            assert max(len(request.target) for request in server.requests) <= 8_000
 
 
 @pytest.mark.parametrize("on_error", [None, list[Failure]().append])
@@ -191,17 +146,6 @@ async def test_a_link_whose_slashtag_has_a_comma_is_left_out_and_named(
             "a",
             "b",
         ]
-
-
-@pytest.mark.parametrize("listed", [False, True])
-async def test_with_on_error_a_link_that_cannot_be_asked_for_is_a_failure(listed: bool) -> None:
-    failures: list[Failure] = []
-    async with scripted(wire.ok({"total_clicks": 3})) as (_, api):
-        given = slowly([COMMA]) if listed else [COMMA]
-        stats = await api.stats.collect(Day("2024-01-01"), keys=given, on_error=failures.append)
-    assert stats.total == 0
-    (failure,) = failures
-    assert isinstance(failure.error, InvalidRequestError)
 
 
 @pytest.mark.parametrize("query", ["2024-01-01", Year, None, 2024])

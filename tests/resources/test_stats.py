@@ -15,7 +15,6 @@ from slashtag import (
     GeoStats,
     PeriodStats,
     RangeStats,
-    UnknownTagError,
     Year,
 )
 from tests.resources.accounts import (
@@ -71,15 +70,6 @@ async def test_a_zone_costs_the_windows_of_its_transitions_and_loses_nothing(
 
 
 @pytest.mark.parametrize("zone", [None, "America/New_York"])
-async def test_a_service_that_leaves_out_the_end_gives_the_same(account: Account, zone: str | None) -> None:
-    keys = tuple(account.keys[:150])
-    async with account.serve(range_end="exclusive") as box, client(box, range_end="exclusive") as api:
-        stats = await api.stats.collect(YEARS, keys=keys, timezone=zone and ZoneInfo(zone))
-        assert counts(stats) == counts(account.truth(zone, keys))
-        assert len(box.requests) == 2 * WINDOWS[zone]
-
-
-@pytest.mark.parametrize("zone", [None, "America/New_York"])
 @pytest.mark.parametrize("options", [{"day_clicks": True}, {"zero_days": True, "empty_maps": "array"}])
 async def test_the_numbers_do_not_depend_on_how_the_service_writes_them(
     account: Account, zone: str | None, options: dict[str, Any]
@@ -90,27 +80,6 @@ async def test_the_numbers_do_not_depend_on_how_the_service_writes_them(
         assert counts(stats) == counts(account.truth(zone, keys))
         assert stats.days_complete
         assert stats.reconciles
-
-
-@pytest.mark.parametrize(
-    ("zone", "start", "end"),
-    [
-        ("America/New_York", "2024-03-10", "2024-11-03"),
-        ("Australia/Lord_Howe", "2024-04-07", "2024-10-06"),
-        ("Africa/Cairo", "2024-04-26", "2024-10-31"),
-        ("America/Santiago", "2024-04-06", "2024-09-08"),
-    ],
-)
-@pytest.mark.parametrize("day_clicks", [False, True])
-async def test_a_range_from_transition_to_transition_has_parts_of_days(
-    account: Account, zone: str, start: str, end: str, day_clicks: bool
-) -> None:
-    keys = account.keys[:100]
-    async with account.serve(day_clicks=day_clicks) as box, client(box) as api:
-        stats = await api.stats.collect(DateRange(start, end), keys=keys, timezone=ZoneInfo(zone))
-        assert counts(stats) == counts(box.truth.range(start, end, keys=keys, timezone=ZoneInfo(zone)))
-    assert stats.days_complete
-    assert stats.reconciles
 
 
 @pytest.mark.parametrize(
@@ -175,43 +144,7 @@ async def test_a_country_equals_the_truth_also_merged_over_batches(account: Acco
     assert stats.places_are_exact
 
 
-async def test_a_tag_and_several_tags_equal_the_truth(account: Account) -> None:
-    async with account.serve() as box, client(box) as api:
-        one, two = (tag.name for tag in box.truth.tags()[:2])
-        query = DateRange("2024-01-01", "2024-12-31")
-        stats = await api.stats.collect(query, tag=one)
-        assert counts(stats) == counts(box.truth.range("2024-01-01", "2024-12-31", tag=one))
-        both = await api.stats.collect(query, tags=[one, two, one])
-        assert both.total == stats.total + (await api.stats.collect(query, tag=two)).total
-        with pytest.raises(UnknownTagError) as caught:
-            await api.stats.collect(query, tag="nobody's")
-    assert any("nobody's" in note for note in caught.value.__notes__)
-
-
 # --- what the answers may leave open ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("data", "days_complete", "reconciles"),
-    [
-        ({"total_clicks": 3, "clicks": {"2024-01-01": 1, "2024-01-02": 2}}, True, True),
-        ({"total_clicks": 3, "clicks": {"2024-01-01": "1", "2024-01-02": "2"}}, True, True),
-        ({"total_clicks": 3}, False, True),
-        ({"total_clicks": 0}, True, True),
-        ({"total_clicks": 0, "clicks": []}, True, True),
-        ({"total_clicks": 3, "clicks": []}, True, False),
-        ({"total_clicks": 3, "clicks": {"2024-01-01": 1}}, True, False),
-        ({"total_clicks": 3, "clicks": {"2024-01-01": 1, "2024-02-02": 2}}, True, False),
-    ],
-)
-async def test_what_an_answer_leaves_open_is_said(
-    data: dict[str, Any], days_complete: bool, reconciles: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with scripted(wire.ok(data)) as (_, api):
-        stats = await api.stats.collect(DateRange("2024-01-01", "2024-01-05"), keys=["a"])
-    assert (stats.days_complete, stats.reconciles) == (days_complete, reconciles)
-    assert stats.total == data["total_clicks"]
-    assert any(record.levelname == "WARNING" for record in caplog.records) is not reconciles
 
 
 async def test_only_the_first_contradiction_of_a_session_is_a_warning(
@@ -284,10 +217,3 @@ async def test_negative_counts_are_no_answer_and_repeated_members_contradict(old
     async with scripted([wire.response(200, odd), wire.ok(RIGHT[DAYS])], retry=QUICK) as (_, api):
         stats = await api.stats.collect(DAYS, keys=["a"])
     assert (stats.total, stats.reconciles) == (3, "-" in new)
-
-
-async def test_an_answer_about_another_year_is_told() -> None:
-    counts = {"clicks_total": 3, "clicks_unique": 3, "clicks_repeated": 0}
-    async with scripted(wire.ok({**counts, "clicks_breakdown": {"2023": {"5": 3}}})) as (_, api):
-        stats = await api.stats.collect(Year(2024), keys=["a"])
-    assert (stats.clicks_breakdown, stats.reconciles) == ({}, False)

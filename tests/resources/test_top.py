@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import AsyncSession, AuthenticationError, DateRange, InvalidRequestError, RangeStats, Year
+from slashtag import AsyncSession, DateRange, InvalidRequestError, RangeStats, Year
 from slashtag._core.batches import Selector, select
 from slashtag._core.limits import MAX_KEYS
 from slashtag._resources.top import first_places
-from slashtag.sandbox import Fault, Sandbox
-from tests.support.sending import connect, until_idle
+from slashtag.sandbox import Sandbox
 
 ACCOUNT = {"urls": 320, "clicks": 4_000}
 
@@ -28,19 +27,6 @@ async def test_no_order_changes_the_first_places(clicks: list[int], limit: int) 
     totals = [stats.total for stats in found.values()]
     assert totals == sorted((n for n in clicks if n), reverse=True)[:limit]
     assert totals == [clicks[int(key)] for key in found]
-
-
-async def test_after_a_refused_request_no_others_are_sent() -> None:
-    fault = Fault(kind="401", path="*/stats*", every=5, times=1)
-    with Sandbox(urls=3_000, clicks=3_000, seed=3, faults=[fault]) as box:
-        async with connect(box, concurrency=3) as session:
-            keys = {url.slashtag for url in box.truth.urls()}
-            with pytest.raises(AuthenticationError):
-                await session.stats.top(DateRange("2024-01-01", "2024-01-31"), keys=keys)
-            sent = len(box.requests)
-            await until_idle(session)
-            # Those that were in flight at the failure.
-            assert len(box.requests) <= sent + 3 < 15
 
 
 @pytest.mark.parametrize("n", [1, 5, 60, 320])
@@ -58,15 +44,6 @@ async def test_the_first_places_are_those_of_links_counted_one_by_one(
         assert (stats.total, stats.country) == (true[slashtag].total_clicks, true[slashtag].country)
     if n == 1:
         assert len(box.requests) < 80
-
-
-async def test_few_places_of_a_span_that_is_not_over_are_counted(session: AsyncSession, box: Sandbox) -> None:
-    keys = [url.slashtag for url in box.truth.urls()][:8]
-    true = box.truth.range("2020-01-01", "2030-01-01", keys=keys).total_clicks
-    assert (
-        sum(stats.total for stats in (await session.stats.top(DateRange.last(2_000), 8, keys=keys)).values())
-        == true
-    )
 
 
 async def test_wrong_arguments_are_refused_before_anything_is_sent(

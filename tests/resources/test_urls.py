@@ -12,7 +12,6 @@ from slashtag import (
     APIError,
     AuthenticationError,
     Change,
-    ExportError,
     InvalidRequestError,
     NotFoundError,
     Outcome,
@@ -241,17 +240,6 @@ async def test_what_becomes_of_each_of_many_changes_is_told_as_soon_as_it_is_kno
         assert {(each.change.key, each.status) for each in told} == {(id, "done") for id in ids}
 
 
-async def test_an_error_in_a_hook_ends_the_changing_of_many() -> None:
-    async with serving(session={"concurrency": 1}) as (box, api):
-        ids = [box.add_url(f"s{n}") for n in range(10)]
-        outcomes = api.urls.update_many(
-            [Change(id, redirect_code=301) for id in ids], after=Mock(side_effect=ExportError("no space"))
-        )
-        with pytest.raises(ExportError):
-            await anext(outcomes)
-        assert len(box.requests) == 1
-
-
 async def test_wrong_credentials_end_the_changing_of_many() -> None:
     async with serving(session={"apikey": "w" * 20, "concurrency": 3}) as (box, api):
         outcomes = api.urls.update_many(Change(n, redirect_code=301) for n in range(1, 100))
@@ -279,10 +267,3 @@ async def test_changes_that_are_wrong_or_about_one_link_are_refused_before_the_f
             api.urls.update_many(changes)
         assert [outcome async for outcome in api.urls.update_many([])] == []
         assert server.requests == []
-
-
-async def test_links_on_different_domains_may_get_one_slashtag() -> None:
-    async with serving() as (box, api):
-        ids = [box.add_url("a"), box.add_url("b", domain_id=1)]
-        changes = [Change(id, slashtag="c") for id in ids]
-        assert [each.status async for each in api.urls.update_many(changes)] == ["done"] * 2
