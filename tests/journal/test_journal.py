@@ -19,7 +19,7 @@ from slashtag import AsyncSession, DateRange, Day, ShortUrl, Year
 from slashtag._core.batches import Selector
 from slashtag._core.call import Call
 from slashtag._core.limits import SETTLING_SECONDS
-from slashtag._core.queries import AllTime, CountryGeo, Query
+from slashtag._core.queries import Query
 from slashtag._journal import journal as _journal
 from slashtag._journal.journal import Journal, had_ended
 from slashtag._resources import stats as _stats
@@ -130,25 +130,6 @@ def calls(query: Query[Any]) -> list[Call[Any]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("query", "held"),
-    [
-        (Day("2024-06-14"), True),
-        (Day("2024-06-15"), False),
-        (DateRange("2024-06-01T00:00:00Z", "2024-06-15T11:59:59Z"), True),
-        (DateRange("2024-06-01T00:00:00Z", "2024-06-15T12:00:01Z"), False),
-        (Year(2023), True),
-        (Year(2024), False),
-        (AllTime(), False),
-        (CountryGeo("US", "2024-06-01", "2024-06-14"), True),
-        (CountryGeo("US", "2024-06-01", "2024-06-15"), False),
-    ],
-)
-def test_statistics_hold_once_what_they_count_has_ended(query: Query[Any], held: bool) -> None:
-    settled = NOW.timestamp() + SETTLING_SECONDS + 1
-    assert [had_ended(call, settled) for call in calls(query)] == [held]
-
-
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_exactly_the_windows_that_had_ended_hold(days: int, ago: int) -> None:
     end = NOW.date() - timedelta(days=ago)
@@ -222,22 +203,6 @@ def rename(box: Sandbox, link: int, slashtag: str) -> None:
     box.store.write("UPDATE link SET slashtag = ? WHERE id = ?", (slashtag, link))
 
 
-async def test_links_that_exchange_their_slashtags_are_asked_again(box: Sandbox, path: Path) -> None:
-    changed = [link for link in box.truth.urls() if link.domain_id == 0][:3]
-    slashtags = [link.slashtag for link in changed]
-    for renamed in (False, True):
-        if renamed:
-            for link in changed:
-                rename(box, link.id, f"{link.id}")
-            for link, other in zip(changed, slashtags[1:] + slashtags[:1], strict=True):
-                rename(box, link.id, other)
-        async with client(box, journal=path) as job:
-            keys = [link for link in await job.urls.list().to_list() if link.slashtag in slashtags]
-            table = await job.stats.collect_each(SPAN, keys=keys, inferred=False, ordered=True).to_dict()
-        true = box.truth.per_key("2023-01-01", "2023-12-31")
-        assert [table[key].clicks for key in slashtags] == [true[key].clicks for key in slashtags]
-
-
 async def test_a_slashtag_that_one_of_its_links_has_lost_is_asked_again(path: Path) -> None:
     """Also where the job asks about the other link alone."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
@@ -297,28 +262,6 @@ async def test_a_day_is_over_by_the_earlier_of_both_clocks(
             monkeypatch.setattr(_stats, "datetime", SimpleNamespace(now=lambda _, local=local: local))
             async with client(box, journal=path) as job:
                 assert (await job.stats.collect(Day("2026-05-10"), keys=job.urls.list())).total == total
-
-
-async def test_others_have_their_turn_while_a_job_is_replayed(box: Sandbox, path: Path) -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    tags = {tag.name: list[ShortUrl]() for tag in box.truth.tags()}
-    for _ in range(2):
-        async with client(box, journal=path) as job:
-            turning = asyncio.create_task(other())
-            await asyncio.sleep(0)
-            turns = 0
-            await job.stats.collect(DateRange("2022-01-01", "2025-12-31"), tags=tags)
-            turning.cancel()
-    assert job.metrics.replayed == len(box.requests) > 100
-    # All workers had one each meanwhile.
-    assert turns >= job.metrics.replayed // 32
 
 
 # --- its life -----------------------------------------------------------------------------------------

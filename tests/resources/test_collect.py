@@ -35,7 +35,7 @@ STATUSES = [404, 500]
 async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
     status: int, concurrency: int, query: DateRange | Year
 ) -> None:
-    keys = [f"k{n}" for n in range(2_000)]
+    keys = [f"k{n}" for n in range(1_000)]
     options = {"concurrency": concurrency, "retry": RetryPolicy(max_attempts=1, max_elapsed=0.5)}
     async with serving(faults=[Fault(kind=str(status))], session=options) as (box, api):
         with pytest.raises(SlashtagError) as told:

@@ -1,16 +1,15 @@
-"""A service of which every fourth answer fails, or one of two backends, gives the same answers, exactly."""
+"""A service of which every fourth answer fails gives the same answers, exactly."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from slashtag import AllTime, AsyncSession, DateRange
 from slashtag.sandbox import Fault, Sandbox
-from tests.resources.accounts import END, START, Account, client, counts, page_of, period
-from tests.support import wire
+from tests.resources.accounts import END, START, Account, client, counts, period
 
 KINDS = [
     "500",
@@ -78,20 +77,3 @@ async def test_all_kinds_at_once_change_nothing(account: Account) -> None:
         assert (
             max(arrival.in_flight for arrival in box.requests) <= 32 + 10
         )  # those that the client gave up are still under way there
-
-
-def day(total: int, counted: int) -> wire.Answer:
-    return wire.ok({"total_clicks": total, "clicks": {"2024-01-01": counted, "2024-01-02": 0}})
-
-
-#: What one of two backends answers: to a listing, and to a query of two days.
-DOUBTFUL: dict[str, tuple[wire.Answer, wire.Answer]] = {
-    "fails": (wire.html(503), wire.html(502)),
-    "lacks": (wire.envelope(404, "Not found.", None), wire.envelope(404, "Not found.", None)),
-    "lags": (page_of(1, [], 500), day(3, 2)),
-}
-#: Requests that reach it: every other one, or those that a cache may answer.
-REACHED: dict[str, Callable[[wire.Request, int], bool]] = {
-    "request": lambda _, number: number % 2 == 1,
-    "cache": lambda request, _: request.headers.get("cache-control") != "no-cache",
-}

@@ -54,14 +54,6 @@ async def test_any_slashtag_reaches_the_service_intact(slashtag: str) -> None:
         assert link(box, other).destination != "https://new.example/"
 
 
-@pytest.mark.parametrize("slashtag", ["a/b", "a&b=c", "スペース", "e\u0301", "..."])
-async def test_a_link_is_renamed_to_what_a_path_can_have(slashtag: str) -> None:
-    async with serving() as (box, api):
-        other = box.add_url("other")
-        assert await api.urls.update(other, slashtag=slashtag) == 1
-        assert link(box, other).slashtag == slashtag
-
-
 @pytest.mark.parametrize(
     "slashtag",
     [
