@@ -125,8 +125,8 @@ EDITED = [
     "slashtag,date,clicks\na,2026-10-01,7\nb,2026-10-02,8\n",
     "Clicks;Date;Slashtag;mine\r\n7;01.10.2026;a;x\r\n;;;\r\n8;2.10.2026;b;\r\n",
     "# counted on Monday\n\ndate\tslashtag\tclicks\n2026-10-01 00:00:00\ta\t7.0\n2026-10-02\tb\t8\n",
-    '[{"slashtag": "a", "date": "2026-10-01", "clicks": 7.0}, '
-    '{"clicks": 8, "date": "2026-10-02", "slashtag": "b"}]',
+    '{"slashtag": "a", "date": "2026-10-01", "clicks": 7.0}\n'
+    '{"clicks": 8, "date": "2026-10-02", "slashtag": "b"}',
 ]
 
 
@@ -170,6 +170,7 @@ OCTOBER = About(span="2026-10-01..2026-10-31", timezone="+00:00", compared_with=
         {"span": "2026-11-01..2026-11-30"},
         {"timezone": "Europe/Berlin"},
         {"compared_with": ""},
+        {"selected": "tag spring"},
         {"complete": False},
     ],
 )
@@ -190,14 +191,18 @@ def test_files_that_say_that_they_are_about_other_clicks_are_refused(
         assert told in str(raised.value)
 
 
-def test_other_days_are_refused_by_the_rows_where_a_file_says_nothing(tmp_path: Path) -> None:
+def test_other_days_are_refused_by_the_rows_where_a_file_says_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def days(name: str, first: int, last: int) -> Path:
         return write(
             tmp_path / name, [("a", None, FIRST + timedelta(n), 1, None) for n in range(first, last + 1)]
         )
 
     old = days("old.csv", 0, 30)
-    assert len(found(old, days("same.xlsx", 0, 30))) == 1
+    assert len(found(old, days("same.csv", 0, 30))) == 1
+    # As neither says of which zone and links it is.
+    assert [str(old) in each.getMessage() for each in caplog.records] == [True, False]
     for first, last in ((31, 60), (0, 31), (1, 30)):
         with pytest.raises(InvalidRequestError, match="2026-10-01 to 2026-10-31"):
             found(old, days("new.csv", first, last))
@@ -238,8 +243,8 @@ def test_a_link_that_got_another_tag_is_a_change_and_a_wrong_cell_matters_only_i
     tmp_path: Path,
 ) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
-    old.write_text('[{"slashtag": "a", "tag": "x", "clicks": 3, "mine": true}]')
-    new.write_text('[{"slashtag": "a", "tag": "y", "clicks": 3}]')
+    old.write_text('{"slashtag": "a", "tag": "x", "clicks": 3, "mine": true}')
+    new.write_text('{"slashtag": "a", "tag": "y", "clicks": 3}')
     assert found(old, new)[0] == RowDifference("changed", "a", "", "tag", "x", "y")
     with pytest.raises(InvalidRequestError, match="mine"):
         found(old, old)

@@ -7,6 +7,7 @@ from datetime import date, datetime, time, tzinfo
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
+from zlib import crc32
 
 import typer
 from typer import Argument, Option
@@ -21,7 +22,7 @@ from .. import (
     parse_zone,
 )
 from .._saved_logins import Login, find_login
-from .._wording import did_you_mean
+from .._wording import did_you_mean, many
 from ..counts import Spans, between
 from ..export import NAMED_URLS
 from ..tables import load_table
@@ -193,6 +194,16 @@ class SelectionOptions:
         if (given[0] or given[1]) and not self.slashtags:
             # Statistics of no links are zeros, and an export would replace a file by its header.
             raise InvalidRequestError("no slashtags are given; without any option every link is selected")
+
+    @property
+    def text(self) -> str:
+        """Which links are selected, in words: of slashtags how many, and a sum over them; "" for all."""
+        if self.untagged:
+            return "no tag"
+        if not self.slashtags:
+            return ", ".join(f"tag {name}" for name in sorted(self.tag or ()))
+        names = sorted(set(self.slashtags))
+        return f"{many(len(names), 'slashtag')} ({crc32(chr(10).join(names).encode()):08x})"
 
     @property
     def zone(self) -> str:

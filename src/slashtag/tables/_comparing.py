@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from .. import InvalidRequestError
-from ._reading import FRACTIONS, TIMES, LoadedTable, load_table
+from ._reading import TIMES, LoadedTable, load_table
 
 #: Columns that name a row where it has no id: what clicks are counted by.
 KEYS = (
@@ -25,7 +25,7 @@ KEYS = (
 #: Columns of a listing that change by themselves: neither compared nor sent back.
 VOLATILE = ("hits", "updated_at")
 #: What follows from the clicks of other rows or columns, which is not compared either.
-_DERIVED = (*FRACTIONS, "difference")
+_DERIVED = ("percent", "change_percent", "clicks_per_day", "difference")
 #: A day as spreadsheets of many countries write it; with slashes, day and month cannot be told apart.
 _DAY_FIRST = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
 #: Both files by what names a row. On disk, as files have millions of rows.
@@ -153,8 +153,9 @@ def compare_files(
 
     Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are all
     columns that both files have but hits, updated_at and shares; others may hold anything. Logs what a file
-    says that it lacks. Raises InvalidRequestError for files that cannot be read or compared: of links and of
-    tags, or of clicks of other days or of another zone, as they say of themselves, or else their rows.
+    says that it lacks, and what it does not say. Raises InvalidRequestError for files that cannot be read or
+    compared: of links and of tags, or of clicks of other days, links or of another zone, as they say of
+    themselves, or else by the days of their rows.
     """
     with closing(sqlite3.connect("", isolation_level=None)) as file:
         yield Comparison(file, load_table(old), load_table(new))
@@ -180,10 +181,12 @@ def _check_alike(old: LoadedTable, new: LoadedTable) -> None:
     if old.columns and new.columns:
         _check_same("kind", old, _kind_of(old.columns), new, _kind_of(new.columns))
     for table in (old, new):
+        if table.about is None and "clicks" in table.columns:
+            log.warning("%s does not say of which days, zone and links it is", table.where)
         if table.about is not None and not table.about.complete:
             log.warning("%s says of itself that it is not complete", table.where)
     if old.about is not None and new.about is not None:
-        for name in ("timezone", "span", "compared_with"):
+        for name in ("timezone", "span", "compared_with", "selected"):
             _check_same(name.replace("_", " "), old, getattr(old.about, name), new, getattr(new.about, name))
 
 

@@ -1,7 +1,6 @@
 """The formats of tables that are read, each told by how a file begins; lines come as they are read."""
 
 import csv
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
@@ -53,27 +52,21 @@ def _format_of(file: BytesIO) -> tuple[str, Callable[[], Content]]:
     text = TextIOWrapper(file, "utf-16" if is_utf16 else "utf-8-sig", newline="")
     first = next((line.lstrip() for line in iter(text.readline, "") if line.strip()), "")[:1]
     text.seek(0)
-    if first == "<":
-        raise InvalidRequestError("is HTML or XML and no table; save it as .xlsx or .csv")
-    if first in ("[", "{"):
-        kind = "a JSON list of objects" if first == "[" else "a file of JSON Lines, one object each"
-        return kind, partial(_json, text, first == "[")
+    if first == "[":
+        raise InvalidRequestError("is a JSON list; save it as JSON Lines, one object each, or .csv")
+    if first == "{":
+        return "a file of JSON Lines, one object each", partial(_json, text)
     return "a CSV file in UTF-8", lambda: (None, None, False, _csv(text))
 
 
 def _csv(text: TextIO) -> Iterator[Line]:
-    # Comments and blank lines may stand before the header, and a line in which Excel is told the delimiter.
-    told = ""
+    # Comments and blank lines may stand before the header.
     for before, line in enumerate(text):  # noqa: B007 - used below
-        if found := re.fullmatch(r"sep=(.)\s*", line):
-            told = found[1]
-        elif line.strip() and not line.lstrip().startswith("#"):
+        if line.strip() and not line.lstrip().startswith("#"):
             break
     else:
         return
-    if "\0" in line:
-        raise InvalidRequestError("is not in UTF-8, or has a NUL character in its first line")
-    delimiter = told or max(",;\t", key=lambda each: len(next(csv.reader([line], delimiter=each))))
+    delimiter = max(",;\t", key=lambda each: len(next(csv.reader([line], delimiter=each))))
     rows = csv.reader(chain([line], text), delimiter=delimiter, strict=True)
     n = 1
     for cells in rows:
@@ -81,13 +74,11 @@ def _csv(text: TextIO) -> Iterator[Line]:
         n = rows.line_num + 1
 
 
-def _json(text: TextIO, is_list: bool) -> Content:
+def _json(text: TextIO) -> Content:
     decode = msgspec.json.Decoder(dict[str, Any]).decode
 
     def records() -> Iterator[dict[str, Any]]:
         text.seek(0)
-        if is_list:
-            return iter(msgspec.json.decode(text.read(), type=list[dict[str, Any]]))
         return (decode(line) for line in text if line.strip())
 
     # Read twice: a record may lack a member, or have one more than the others.
@@ -100,12 +91,6 @@ def _parquet(file: BytesIO) -> Content:
     parquet: Any = import_module("pyarrow.parquet").ParquetFile(file)
     told: dict[bytes, bytes] = parquet.metadata.metadata or {}
     about = About.of({name.decode().removeprefix("slashtag."): text.decode() for name, text in told.items()})
-
-    def values(column: Any) -> Any:
-        # Times of Python have no nanoseconds.
-        has_nanoseconds = str(column.type) == "timestamp[ns]"
-        return (column.cast("timestamp[us]", safe=False) if has_nanoseconds else column).to_pylist()
-
-    batches = (batch.columns for batch in parquet.iter_batches())
-    rows = (row for columns in batches for row in zip(*map(values, columns), strict=True))
+    batches = ([column.to_pylist() for column in batch.columns] for batch in parquet.iter_batches())
+    rows = (row for columns in batches for row in zip(*columns, strict=True))
     return None, about, False, chain([(1, parquet.schema_arrow.names)], enumerate(rows, 2))

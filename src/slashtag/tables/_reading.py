@@ -1,9 +1,8 @@
 """Tables read from files of every format that is written here, also edited or made by other programs.
 
-What a cell holds                        under a column of TIMES  of FRACTIONS  any other
-text, a whole number, nothing            text                     text          text
-a date, a time of a day of the calendar  text                     wrong         wrong
-a fraction                               wrong                    text          wrong
+What a cell holds                        under a column of TIMES  any other
+text, a number, nothing                  text                     text
+a date, a time of a day of the calendar  text                     wrong
 a whole number that a float has rounded, a boolean, a duration, an error value (#N/A), a formula without
 a value, a list or an object: wrong
 
@@ -14,11 +13,9 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from datetime import date
-from decimal import Decimal
 from importlib import import_module
 from io import BytesIO
 from itertools import chain
-from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,16 +28,13 @@ from ._formats import Line, read_lines
 from ._table import About
 from ._workbook import EXACT, Wrong
 
-#: Columns that hold days and times, whole numbers, and numbers with a fraction.
+#: Columns that hold days and times, and whole numbers.
 TIMES = {"date", "day", "week", "month", "hour", "window_start", "window_end", "created_at", "updated_at"}
 _MOMENTS = {"hour", "created_at", "updated_at"}
 NUMBERS = {"id", "tag_id", "redirect_code", "hits", "clicks", "clicks_before"}
-FRACTIONS = {"percent", "change_percent", "clicks_per_day"}
 #: Columns of changes in which the text of an error value is not meant, also where a format has texts only.
 _NEVER_ERRORS = {"new_slashtag", "password"}
 _ERRORS = {"#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"}
-#: So many wrong cells are named in an error; so many characters of one are shown.
-_SHOWN, _LONGEST = 3, 40
 
 
 class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,12 +76,11 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
     def iter_rows(self, used: Collection[str] | None = None) -> Iterator[tuple[int, dict[str, str]]]:
         """Yield each row as the number of its line and its cells of text; of `used` columns only, if given.
 
-        Raises InvalidRequestError for rows with fewer cells than there are columns; at the end for wrong
-        cells, and for cells without a column, after the first of which no row comes.
+        Raises InvalidRequestError for rows with fewer cells than there are columns, for wrong cells, and for
+        cells without a column.
         """
         names = self._names
         least = max((n for n, name in enumerate(names, 1) if name), default=0)
-        wrong: list[str] = []
         for line, cells in self.lines:
             if len(cells) < least:
                 numbers = f"{many(len(cells), 'cell')} under {many(least, 'column')}"
@@ -102,18 +95,11 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
                     found = Wrong("a value in a column that has no name")
                 if isinstance(found, Wrong):
                     what = "not shown" if name == "password" else found.what
-                    wrong.append(f"{self._place(line, n, name)}: {what}")
-                elif name:
+                    told = f"{self.where}, {self._place(line, n, name)}: {what}"
+                    raise InvalidRequestError(f"{told}; a cell must hold text or a number under a name")
+                if name:
                     row[name] = found
-            if not wrong:
-                yield line, row
-        if wrong:
-            more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-            sheet = "" if self.sheet is None else f", sheet {self.sheet!r}"
-            told = f"{self.where}{sheet}, {'; '.join(wrong[:_SHOWN])}{more}"
-            raise InvalidRequestError(
-                f"{told}; a cell must hold text or a whole number, and its column have a name"
-            )
+            yield line, row
 
     def as_list(self, name: str) -> "LoadedTable":
         """Return the same lines without a header, as a table of one column."""
@@ -124,17 +110,17 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
         if self.sheet is None:
             return f"line {line}, {f'column {name}' if name else f'cell {n + 1}'}"
         letter = import_module("openpyxl.utils").get_column_letter(n + 1)
-        return f"cell {letter}{line}{f' ({name})' if name else ''}"
+        return f"sheet {self.sheet!r}, cell {letter}{line}{f' ({name})' if name else ''}"
 
 
 def read_table(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """Return the names of the columns of a file, in lower case, and each row as its line and cells of text.
 
     Empty rows are left out. The content tells the format: CSV with commas, semicolons or tabs, in UTF-8 or,
-    with a byte order mark, UTF-16; JSON, JSON Lines, Parquet; or a workbook (.xlsx, .xlsm) with one visible
-    sheet beside `about`. Lines of CSV before the header that begin with # are comments.
+    with a byte order mark, UTF-16; JSON Lines, Parquet; or a workbook (.xlsx, .xlsm) with one visible sheet
+    beside `about`. Lines of CSV before the header that begin with # are comments.
 
-    A cell holds text or a whole number; dates and times are in columns such as created_at only. Raises
+    A cell holds text or a number; dates and times are in columns such as created_at only. Raises
     InvalidRequestError for other files, for another cell, which it names, and for rows with more or fewer
     cells than there are columns.
     """
@@ -165,25 +151,17 @@ def _text(value: Any, column: str) -> str | Wrong:
     match value:
         case None | "":
             return ""
-        case str() if column in FRACTIONS:
-            return value if "." in value else value.replace(",", ".")  # as CSV of many countries has them
         case str() if column in NUMBERS:
             return re.sub(r"\A(-?\d+)\.0+\Z", r"\1", value)  # as data frames have them beside empty cells
         case str():
             return Wrong(value) if column in _NEVER_ERRORS and value in _ERRORS else value
         case bool():
             return Wrong(str(value).upper())
-        case int():
-            return str(value)
-        case float() | Decimal() if not isfinite(value):
-            return Wrong(str(value))
         # Spreadsheets and data frames have whole numbers as floats.
-        case float() | Decimal() if value == int(value):
-            if isinstance(value, float) and abs(value) >= EXACT:
-                return Wrong(f"{int(value)}, a number of so many digits that it may be rounded")
-            return str(int(value))
-        case float() | Decimal():
-            return str(value) if column in FRACTIONS else Wrong(f"the fraction {value}")
+        case float() if value.is_integer() and abs(value) >= EXACT:
+            return Wrong(f"{int(value)}, a number of so many digits that it may be rounded")
+        case int() | float():
+            return str(int(value) if value == value // 1 else value)
         case date():
             if column not in TIMES:
                 return Wrong(f"the day or time {value}")
@@ -192,6 +170,4 @@ def _text(value: Any, column: str) -> str | Wrong:
         case Wrong():
             return value
         case _:
-            shown = str(value)
-            shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-            return Wrong(f"{shown}, a value of the type {type(value).__name__}")
+            return Wrong(f"{str(value)[:40]}, a value of the type {type(value).__name__}")

@@ -4,10 +4,9 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime
 from importlib import import_module
 from io import BytesIO
-from itertools import chain, tee
+from itertools import chain
 from typing import Any
 from zipfile import ZipFile
 
@@ -22,8 +21,6 @@ from ._table import About, Column, Row, Table, Writer
 ABOUT = "about"
 #: What a sheet and a cell hold, and the smallest integer that a workbook may have rounded.
 MOST_ROWS, MOST_CHARACTERS, EXACT = 1_048_575, 32_767, 2**53
-#: Before this day the calendars of spreadsheets differ.
-_FIRST_DAY = date(1900, 3, 1)
 _FORMATS = {"date": "yyyy-mm-dd", "timestamp": "yyyy-mm-dd hh:mm:ss", "int": "#,##0", "float": "#,##0.0"}
 #: Numbers that name something: no thousands are told apart.
 _IDENTIFIERS = {"id", "tag_id", "redirect_code", "line", "year"}
@@ -32,8 +29,7 @@ _WIDTHS = {"text": 32, "timestamp": 19}
 #: escape nothing: an escape of another character is a text.
 _TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9a-fA-F]{4}_)")
 _ESCAPED = re.compile("_x(00[01].|005f|fff[ef])_", re.IGNORECASE)
-#: What a sheet has only if it has formulas, or merged cells.
-_MARKS = re.compile(rb"[<:](f|mergeCell)[ />]")
+_MERGED = re.compile(rb"[<:]mergeCell ")
 
 
 class Wrong(msgspec.Struct, frozen=True):
@@ -46,7 +42,7 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
     """Return the one visible sheet with cells, what the file says of itself, False, and the rows.
 
     A row is its number, from 1, and its cells: str, int, float, bool, datetime or Wrong. Raises
-    InvalidRequestError for cells on several visible sheets, or on hidden ones only, and for what is no .xlsx.
+    InvalidRequestError for cells on no visible sheet or several, and for what is no .xlsx.
     """
     library: Any = import_module("openpyxl")
     if file.read(2) != b"PK":
@@ -54,34 +50,30 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
     with ZipFile(file) as archive:
         if not {"content.xml", "xl/workbook.bin"}.isdisjoint(archive.namelist()):
             raise InvalidRequestError("is an .ods or .xlsb; save it as .xlsx, or as .csv")
-        sheets = [name for name in archive.namelist() if "worksheets/" in name]
-        marks = {mark for name in sheets for mark in _MARKS.findall(archive.read(name))}
-    if b"mergeCell" in marks:
-        raise InvalidRequestError("has merged cells, of which only the first holds something; unmerge them")
+        if any(_MERGED.search(archive.read(name)) for name in archive.namelist() if "worksheets/" in name):
+            raise InvalidRequestError(
+                "has merged cells, of which the first alone holds something; unmerge them"
+            )
     with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
         # The values, and a second time the formulas, which may have none.
         books = [library.load_workbook(file, read_only=True, data_only=only) for only in (True, False)]
     is_calculated = not (books[1].calculation and books[1].calculation.fullCalcOnLoad)
-    about, found = None, dict[str, Any]()
-    for values, formulas in zip(*(book.worksheets for book in books), strict=True):
-        values.reset_dimensions()  # which other writers get wrong
-        formulas.reset_dimensions()
-        both = (values.iter_rows(), formulas.iter_rows()) if b"f" in marks else tee(values.iter_rows())
-        rows = _rows(zip(*both, strict=True), is_calculated)
-        if values.title == ABOUT:
+    about, visible = None, dict[str, Any]()
+    for pair in zip(*(book.worksheets for book in books), strict=True):
+        for sheet in pair:
+            sheet.reset_dimensions()  # which other writers get wrong
+        rows = _rows(zip(*(sheet.iter_rows() for sheet in pair), strict=True), is_calculated)
+        if pair[0].title == ABOUT:
             held = list(rows)
             about = About.of({str(cells[0]): str(cells[-1]) for _, cells in held})
             rows = iter([] if about else held)
-        if (first := next(rows, None)) is not None:
-            found[values.title] = values.sheet_state == "visible" and chain([first], rows)
-    visible = {title: rows for title, rows in found.items() if rows}
-    if found and len(visible) != 1:
-        told = ", ".join(map(repr, visible)) or "none that is visible"
-        raise InvalidRequestError(
-            f"has cells on several sheets or hidden ones ({told}); save the one that is meant"
-        )
-    sheet, rows = next(iter(visible.items()), ("", iter(())))
-    return sheet, about, False, rows
+        if pair[0].sheet_state == "visible" and (first := next(rows, None)) is not None:
+            visible[pair[0].title] = chain([first], rows)
+    if len(visible) != 1:
+        told = ", ".join(map(repr, visible)) or "none"
+        raise InvalidRequestError(f"must have cells on one visible sheet, and has on {told}")
+    ((title, rows),) = visible.items()
+    return title, about, False, rows
 
 
 def _rows(both: Iterable[tuple[Any, Any]], is_calculated: bool) -> Iterator[tuple[int, list[Any]]]:
@@ -98,10 +90,9 @@ def _cell(cell: Any, formula: Any, is_calculated: bool) -> Any:
     value, kind = cell.value, cell.data_type
     if kind == "e":
         return Wrong(value or "an error value")
-    if formula.data_type == "f" and value is None and kind != "str":  # the value of a text may be empty
+    # The value of a text may be empty.
+    if formula.data_type == "f" and (not is_calculated or (value is None and kind != "str")):
         return Wrong("a formula without a value")
-    if formula.data_type == "f" and not is_calculated:
-        return Wrong("a formula that was never calculated")
     if isinstance(value, int) and abs(value) >= EXACT:
         return float(value)  # as which a spreadsheet holds it
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else value
@@ -113,9 +104,8 @@ class XlsxWriter(Writer):
     The title of the table is the name of the sheet. A row of its own would be one of the table to whatever
     reads the file.
 
-    Texts are never formulas or links. What no number or time of a workbook holds exactly is a text: large
-    numbers, days before 1900-03-01, parts of a millisecond. Raises ExportError for more than a sheet or a
-    cell holds.
+    Texts are never formulas or links, and large numbers, which no cell holds exactly, are texts. Raises
+    ExportError for more than a sheet or a cell holds.
     """
 
     def __init__(self, file: Any, table: Table) -> None:
@@ -159,7 +149,7 @@ def _set(column: Column, cell: Any, value: Any) -> Any:
     """Set a cell to a value and return it; None for an empty one."""
     if value is None or value == "":
         return None
-    if isinstance(value, str) or _is_inexact(value):
+    if isinstance(value, str) or (isinstance(value, int) and abs(value) >= EXACT):
         text = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", str(value))
         text.encode()  # refuses half a surrogate pair, for which the library writes no XML
         if len(text) > MOST_CHARACTERS:
@@ -169,12 +159,3 @@ def _set(column: Column, cell: Any, value: Any) -> Any:
     else:
         cell.value = value
     return cell
-
-
-def _is_inexact(value: Any) -> bool:
-    """Return whether a workbook has no number, day or time that is the same as a value."""
-    if isinstance(value, datetime):
-        return value.date() < _FIRST_DAY or value.microsecond % 1000 > 0
-    if isinstance(value, date):
-        return value < _FIRST_DAY
-    return isinstance(value, int) and abs(value) >= EXACT

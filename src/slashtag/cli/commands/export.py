@@ -100,8 +100,8 @@ async def clicks(
             on_error=run.note_failure,
         )
 
-    zone = selection.timezone or "+00:00"
-    summary = await _export(output, run, table, f"{by}s", work, resolved.days, zone)
+    told = {"timezone": selection.timezone or "+00:00", "selected": selection.text}
+    summary = await _export(output, run, table, f"{by}s", work, resolved.days, **told)
     if by == "slashtag" and not selection.all_links:
         # Rows have clicks of links that are not selected too.
         warn_of_shared(run, summary.shared)
@@ -114,11 +114,12 @@ async def _export(
     unit: str,
     work: Callable[..., Awaitable[Summary]],
     span: str = "",
-    zone: str = "",
+    **told: str,
 ) -> Summary:
     """Write a table to a file or stdout, and print how it went; progress is counted in units.
 
-    Answers about the clicks of a `span` are kept beside a file, and how links are named and tagged.
+    Answers about the clicks of a `span` are kept beside a file, and how links are named and tagged. `told`
+    has further fields of what the file says of itself.
     """
     journal = links = None
     if span and output.file is not None and object_url(output.file) is None:
@@ -134,7 +135,7 @@ async def _export(
         async with run.session(journal=journal) as session:
             with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
                 summary = await work(session, writer, progress=start_bar("exporting", unit))
-                about = run.about(session, span=span, timezone=zone, missing=",".join(summary.missing))
+                about = run.about(session, span=span, missing=",".join(summary.missing), **told)
                 writer.about = replace(about, complete=about.complete and summary.complete)
         # Not if another run may get an answer to what failed.
         if journal is not None and not run.failures:

@@ -71,7 +71,13 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
             warn_of_shared(run, selected.shared)
         for found, _ in counted:
             run.note_statistics(found, by.names)
-        about = run.about(session, span=days, timezone=zone or "+00:00", compared_with=against)
+        about = run.about(
+            session,
+            span=days,
+            timezone=zone or "+00:00",
+            compared_with=against,
+            selected=selection.text,
+        )
     table = StatsTable(by, counted, resolved)
     title = ", ".join(filter(None, [country, *by.names])) or "stats"
     title = f"{title} {days}" + f", compared with {against}" * bool(against)

@@ -61,7 +61,13 @@ async def top(
             ranked = [link for link in chosen if link.slashtag in first]
             before = await stats.collect_each(query_before, keys=ranked, timezone=zone).to_dict()
         run.note_statistics(whole, ("total",))
-        about = run.about(session, span=resolved.days, timezone=zone or "+00:00", compared_with=against)
+        about = run.about(
+            session,
+            span=resolved.days,
+            timezone=zone or "+00:00",
+            compared_with=against,
+            selected=selection.text,
+        )
     rows = compared(count(first), count(before), "slashtag", resolved.spans)
     rows = [row for row in sorted(rows, key=lambda row: -_rank(row, by)) if _rank(row, by) > 0][:limit]
     links: dict[str, list[ShortUrl]] = {}
