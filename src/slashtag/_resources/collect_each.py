@@ -38,7 +38,7 @@ FIRST_SHARE, MOST_FIRST, GROWTH, MOST = 1 / 5, 20, 4, 50
 #: Batches times windows of a group, at most, which bounds the memory.
 MOST_WINDOWS = 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
-GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 4
+GROUPS_AT_ONCE, WINDOWS_AT_ONCE = 2, 2
 
 
 async def collect_each(
