@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from slashtag import PeriodStats, RangeStats
 from slashtag.counts import (
     ROLLED,
-    TIMED,
     WEEKDAYS,
     Rows,
     Spans,
@@ -20,6 +19,7 @@ from slashtag.counts import (
     change,
     compared,
     count,
+    days_of,
     label_of,
     rolled,
     shares,
@@ -40,10 +40,6 @@ def spans_of(draw: st.DrawFn) -> Spans:
     is_cut = draw(st.booleans())
     cut_too = is_cut and draw(st.booleans())
     return Spans(first, first + length * DAY, first_before, first_before + other * DAY, is_cut, cut_too)
-
-
-def days_of(first: date, last: date) -> list[date]:
-    return [first + n * DAY for n in range((last - first).days + 1)]
 
 
 @st.composite
@@ -80,32 +76,27 @@ def test_each_label_is_compared_with_the_days_that_its_row_names(
     question: tuple[Spans, Rows, Rows], by: str
 ) -> None:
     spans, now, before = question
-    apart = spans.days_apart if by != "month" else (spans.first - spans.first_before).days
-    is_by_months = by == "month" and spans.first.day == spans.first_before.day
+    first, first_before = spans.first, spans.first_before
+    days_before = days_of(first_before, spans.last_before)
+    apart = (spans.days_apart if by != "month" else (first - first_before).days) * DAY
+    months_apart = 12 * (first.year - first_before.year) + first.month - first_before.month
     for (group, label), clicks, earlier, named in compared(now, before, by, spans):
         if label is None:
             assert (clicks, bool(earlier), bool(named)) == (0, True, True)
             continue
-        days = [day for day in days_of(*spans[:2]) if label_of(str(day), by) == label]
+        days = [day for day in days_of(first, spans.last) if label_of(str(day), by) == label]
         assert clicks == sum(now.get((group or "", str(day)), 0) for day in days)
         if named is None:
             assert earlier is None
             continue
-        first, _, last = named.partition("..")
-        if is_by_months:
-            others = [day for day in days_of(*spans[2:4]) if label_of(str(day), by) == named]
-            assert (
-                int(label[:4]) * 12 + int(label[5:]) - int(named[:4]) * 12 - int(named[5:])
-                == (12 * (spans.first.year - spans.first_before.year) + spans.first.month)
-                - spans.first_before.month
-            )
+        if by == "month" and first.day == first_before.day:
+            others = [day for day in days_before if f"{day:%Y-%m}" == named]
+            distance = 12 * (int(label[:4]) - int(named[:4])) + int(label[5:]) - int(named[5:])
+            assert distance == months_apart
         else:
-            others = [day - apart * DAY for day in days]
-            assert all(spans.first_before <= day <= spans.last_before for day in others)
-            assert [label_of(str(day), by) for day in (others[0], others[-1])] == [
-                first[:10],
-                last or first,
-            ] or ((first, last) == (str(others[0]), str(others[-1])))
+            others = [day - apart for day in days]
+            assert {*others} <= {*days_before}
+            assert named.startswith((label_of(str(others[0]), by), str(others[0])))
             is_cut = spans.is_cut and spans.last in days
             assert is_cut == (spans.is_cut_before and spans.last_before in others)
         assert earlier == sum(before.get((group or "", str(day)), 0) for day in others)
@@ -162,12 +153,6 @@ def test_hours_are_compared_by_local_time_once() -> None:
     ]
 
 
-def test_labels_of_both_spans_are_compared_with_themselves() -> None:
-    spans = Spans(date(2024, 2, 1), date(2024, 2, 29), date(2024, 1, 1), date(2024, 1, 31))
-    rows = compared({("DE",): 3}, {("DE",): 2, ("US",): 1}, "country", spans)
-    assert rows == [(("DE",), 3, 2, "2024-01-01..2024-01-31"), (("US",), 0, 1, "2024-01-01..2024-01-31")]
-
-
 @given(questions())
 def test_shares_are_of_the_group_unless_a_whole_is_given(question: tuple[Spans, Rows, Rows]) -> None:
     _, now, _ = question
@@ -198,9 +183,7 @@ def test_a_change_has_a_percentage_where_there_was_something(
 def test_rows_are_counted_by_one_dimension_or_by_two() -> None:
     week = RangeStats(total_clicks=3, clicks={date(2024, 1, 30): 1, date(2024, 2, 1): 2}, country={"DE": 3})
     year = PeriodStats(clicks_total=4, clicks_breakdown={2024: {2: 4}}, country={"US": 4})
-    assert count(week) == {(): 3}
     assert count(week, "month") == {("2024-01-30",): 1, ("2024-02-01",): 2}
     assert count(year, "month") == {("2024-02",): 4}
     assert count({"a": week, "b": week}, "country") == {("a", "DE"): 3, ("b", "DE"): 3}
     assert count({"a": week, "b": year}) == {("a",): 3, ("b",): 4}
-    assert {*TIMED} - {*ROLLED} == {"hour"}

@@ -52,7 +52,9 @@ def _checked(name: str, given: str | None, low: int, high: int) -> Secret:
         raise ConfigurationError(f"{name} must be a str, not {type(given).__name__}")
     value = Secret(strip_invisible(given or ""))
     if not value:
-        raise ConfigurationError(f"no {name}: pass {name}= or set SLASHTAG_{name.upper()}")
+        raise ConfigurationError(
+            f"no {name}: pass {name}=, set SLASHTAG_{name.upper()}, or run `slashtag login`"
+        )
     if not low <= len(value) <= high:
         raise ConfigurationError(f"{name} has {len(value)} characters; it must have {low} to {high}")
     if not _HEADER_SAFE.fullmatch(value):
@@ -88,7 +90,7 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     and, without `allow_http`, for plain http to hosts other than loopback.
     """
     if base_url is None:
-        raise ConfigurationError("no base_url: pass it or set SLASHTAG_BASE_URL")
+        raise ConfigurationError("no base_url: pass it, set SLASHTAG_BASE_URL, or run `slashtag login`")
     # Not shown here or below: it may be "key:secret@host" without a scheme.
     url, user, password = _parsed(hidden(base_url))
     if user is not None or password is not None:

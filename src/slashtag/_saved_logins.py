@@ -83,13 +83,19 @@ def find_login(given: Login, profile: str | None = None) -> Login:
 
 def _environment() -> Login:
     found = Login()
-    for name, (variable, kind) in _VARIABLES.items():
+    for name, (variable, _) in _VARIABLES.items():
         if text := strip_invisible(os.environ.get(variable, "")):
-            try:
-                setattr(found, name, msgspec.convert(text, kind, strict=False, dec_hook=_made))
-            except msgspec.ValidationError as error:
-                raise ConfigurationError(f"{variable}: {error}") from None
+            setattr(found, name, parse_setting(name, text))
     return found
+
+
+def parse_setting(name: str, text: str) -> Any:
+    """Return the value of a member of a login; raises ConfigurationError for another text."""
+    variable, kind = _VARIABLES[name]
+    try:
+        return msgspec.convert(text, kind, strict=False, dec_hook=_made)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{variable}: {error}") from None
 
 
 def check_variables() -> None:

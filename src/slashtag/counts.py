@@ -15,10 +15,10 @@ Built on top of the library: above the line in docs/architecture.md.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from . import RangeStats, Statistics
+from . import DateRange, InvalidRequestError, RangeStats, Statistics
 
 Labels = tuple[str | None, ...]
 Rows = dict[tuple[str, ...], int]
@@ -62,6 +62,44 @@ class Spans(NamedTuple):
         return apart if shortest < FOUR_WEEKS else (apart + 3) // 7 * 7
 
 
+class Period(NamedTuple):
+    """A span, what there is of it so far, and what that is compared with."""
+
+    whole: DateRange
+    so_far: DateRange
+    before: DateRange
+
+    @classmethod
+    def at(cls, now: datetime, query: DateRange, compare: str = "previous") -> "Period":
+        """Return what a query means at a time in the zone of its days; raises InvalidRequestError.
+
+        Of a span that has begun and is not over, the part that is over can be counted. It is compared with
+        what `compare` says (`DateRange.with_previous`).
+        """
+        zone = now.tzinfo or UTC
+        whole = query.resolve(zone, now)
+        if (first := dates_of(whole)[0]) > now.date():
+            raise InvalidRequestError(f"the span begins on {first}, after today: there are no clicks yet")
+        return cls(whole, *whole.with_previous(zone, now, compare))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no clicks can come any more."""
+        return self.so_far == self.whole
+
+    @property
+    def spans(self) -> Spans:
+        """The days of both spans."""
+        end = self.before.bounds[1]
+        is_cut_before = isinstance(end, datetime) and end.time() != time(23, 59, 59)
+        return Spans(*dates_of(self.so_far), *dates_of(self.before), not self.is_over, is_cut_before)
+
+    @property
+    def days(self) -> str:
+        """The days that are counted, as text."""
+        return between(*map(str, dates_of(self.so_far)))
+
+
 class Compared(NamedTuple):
     """A row beside what it is compared with.
 
@@ -78,6 +116,12 @@ class Compared(NamedTuple):
 def between(first: str, last: str) -> str:
     """Return the text of a span."""
     return first if first == last else f"{first}..{last}"
+
+
+def dates_of(span: DateRange) -> tuple[date, date]:
+    """Return the first and the last day of a span."""
+    first, last = (bound.date() if isinstance(bound, datetime) else bound for bound in span.bounds)
+    return first, last
 
 
 def count(stats: Statistics | Mapping[str, Statistics], by: str = "") -> Rows:
@@ -126,15 +170,14 @@ def compared(now: Rows, before: Rows, by: str, spans: Spans) -> list[Compared]:
         now, before = rolled(now, by), rolled(before, by)
         every = dict.fromkeys([*now, *before])
         return [Compared(of, now.get(of, 0), before.get(of, 0), spans.before) for of in every]
-    is_by_months = by == "month" and spans.first.day == spans.first_before.day
-    earlier = Counter[tuple[str, ...]]()
-    for labels, n in before.items():
-        # Hours by local time, whatever the offset was.
-        earlier[*labels[:-1], labels[-1][: 7 if is_by_months else 16]] += n
-    sources = _months(spans) if is_by_months else _sources(by, spans, (labels[-1] for labels in now))
+    sources = _sources(by, spans, (labels[-1] for labels in now))
     clicks, found = rolled(now, by), list[Compared]()
     for group in dict.fromkeys(labels[:-1] for labels in [*now, *before]):
-        left = {of[-1]: n for of, n in earlier.items() if of[:-1] == group}
+        left = Counter[str]()
+        for labels, n in before.items():
+            if labels[:-1] == group:
+                # Hours by local time, whatever the offset was.
+                left[labels[-1][:16]] += n
         for label, of_label in sources.items():
             known = sum(left.pop(each, 0) for each in of_label) if of_label else None
             names = [*dict.fromkeys(label_of(each, by) for each in of_label)]
@@ -145,47 +188,39 @@ def compared(now: Rows, before: Rows, by: str, spans: Spans) -> list[Compared]:
     return found
 
 
-def _months(spans: Spans) -> dict[str, list[str]]:
-    """Return the month that each month of a span is compared with."""
-
-    def number(day: date) -> int:
-        return 12 * day.year + day.month - 1
-
-    def name(number: int) -> str:
-        return f"{number // 12:04d}-{number % 12 + 1:02d}"
-
-    apart = number(spans.first) - number(spans.first_before)
-    known = range(number(spans.first_before), number(spans.last_before) + 1)
-    months = range(number(spans.first), number(spans.last) + 1)
-    return {name(n): [name(n - apart)] if n - apart in known else [] for n in months}
-
-
 def _sources(by: str, spans: Spans, labels: Iterable[str]) -> dict[str, list[str]]:
     """Return the days, or the hour, that each label is compared with; none unless all its days have one."""
+    days, days_before = days_of(spans.first, spans.last), days_of(spans.first_before, spans.last_before)
+    if by == "month" and spans.first.day == spans.first_before.day:
+        months = {label_of(str(day), by): list[str]() for day in days}
+        apart = 12 * (spans.first.year - spans.first_before.year) + spans.first.month
+        for day in days_before:
+            year, month = divmod(12 * day.year + day.month - 1 + apart - spans.first_before.month, 12)
+            months.get(f"{year:04d}-{month + 1:02d}", []).append(str(day))
+        return months
     apart = (spans.first - spans.first_before).days if by == "month" else spans.days_apart
-
-    def day_before(day: date) -> str | None:
+    of_day: dict[str, str] = {}
+    for day in days:
         earlier = day - apart * DAY
         is_cut = spans.is_cut and day == spans.last
         is_like = by == "hour" or is_cut == (spans.is_cut_before and earlier == spans.last_before)
-        return str(earlier) if is_like and spans.first_before <= earlier <= spans.last_before else None
-
+        if is_like and spans.first_before <= earlier <= spans.last_before:
+            of_day[str(day)] = str(earlier)
     found: dict[str, list[str]] = {}
     if by == "hour":
-        taken = set[str]()
         for label in dict.fromkeys(labels):
-            hour = f"{day_before(date.fromisoformat(label[:10]))}{label[10:16]}"
+            hour = [f"{of_day[label[:10]]}{label[10:16]}"] if label[:10] in of_day else []
             # The second of two hours with the same local time has none.
-            found[label] = [] if hour in taken or hour.startswith("None") else [hour]
-            taken.add(hour)
+            found[label] = hour if hour not in found.values() else []
         return found
-    lacking = set[str]()
-    for n in range((spans.last - spans.first).days + 1):
-        day = spans.first + n * DAY
-        label, earlier = label_of(str(day), by), day_before(day)
-        found.setdefault(label, []).append(earlier or "")
-        lacking |= {label} if earlier is None else set()
-    return {label: [] if label in lacking else days for label, days in found.items()}
+    for day in days:
+        found.setdefault(label_of(str(day), by), []).append(of_day.get(str(day), ""))
+    return {label: of_label if all(of_label) else [] for label, of_label in found.items()}
+
+
+def days_of(first: date, last: date) -> list[date]:
+    """Return the days from one to another, both included."""
+    return [first + n * DAY for n in range((last - first).days + 1)]
 
 
 def percent(part: int, whole: int) -> float:
@@ -196,6 +231,12 @@ def percent(part: int, whole: int) -> float:
 def change(clicks: int, before: int | None) -> float | None:
     """Return by how much clicks changed, in percent; None where they were 0 or are not known."""
     return percent(clicks - before, before) if before else None
+
+
+def comparison(row: Compared) -> tuple[str | None, int | None, float | None]:
+    """Return what a row is compared with, its clicks, and the change; what is left over has none."""
+    changed = None if row.labels[-1] is None else change(row.clicks, row.before)
+    return row.compared_with, row.before, changed
 
 
 def shares(rows: Mapping[Labels, int], whole: int | None = None) -> dict[Labels, float]:

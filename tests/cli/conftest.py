@@ -7,7 +7,6 @@ import io
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -134,8 +133,7 @@ def logged_in(cli: Cli, nothing_set: None, box: Sandbox, monkeypatch: pytest.Mon
     """Save the credentials of the account in the file that is returned."""
     answer(monkeypatch, box.base_url, APIKEY, APISECRET)
     ran = cli("login")
-    assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"the service accepts them; saved in {login_path()}\n"
+    assert (ran.code, ran.out, str(login_path()) in ran.err) == (0, "", True)
     return login_path()
 
 
@@ -203,18 +201,6 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def told(path: Path) -> dict[str, Any]:
-    """What the file of results of a bulk update has in the end, by link."""
-    results = path.with_name(f"{path.stem}.results.jsonl")
-    lines = objects(results.read_text("utf-8"))
-    return {entry["id"] or entry["key"]: entry for entry in lines if "status" in entry}
-
-
 def puts(box: Sandbox) -> list[Any]:
     """The changes that arrived."""
     return [arrival for arrival in list(box.requests) if arrival.method == "PUT"]
-
-
-def sent(box: Sandbox) -> Counter[str]:
-    """How often a change of each of the links a0 to a59 arrived."""
-    return Counter(f"a{int(arrival.path.rpartition('/')[2]) - 1_000_001}" for arrival in puts(box))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
@@ -31,14 +30,6 @@ def days(box: Sandbox) -> dict[tuple[str, str], int]:
     }
 
 
-def replayed(err: str) -> tuple[int, int]:
-    """Requests that the journal answered and those that were sent, as stderr has them."""
-    found = re.search(r"(?:([\d,]+) replayed, )?([\d,]+) requests?, \d+ times? 429", err)
-    assert found is not None
-    from_journal, sent = (int((number or "0").replace(",", "")) for number in found.groups())
-    return from_journal, sent
-
-
 def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox) -> None:
     expected = [tag.name for tag in box.truth.tags()]
     assert [tag["name"] for tag in objects(cli("export", "tags").out)] == expected
@@ -48,13 +39,10 @@ def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox) -> None:
     assert f"account: {box.base_url}" in ran.err
 
 
-def test_clicks_by_tag_and_by_dimension(cli: Cli, box: Sandbox) -> None:
-    tags = [tag.name for tag in box.truth.tags()]
-    rows = objects(cli(*CLICKS, "--by", "tag").out)
-    assert list(dict.fromkeys(row["tag"] for row in rows)) == [*tags, "no tag"]
-    assert sum(row["clicks"] for row in rows) == box.truth.range(*SPAN).total_clicks
-    rows = objects(cli(*CLICKS, "--tag", tags[0], "--by", "tag", "--dimensions").out)
-    truth = box.truth.range(*SPAN, tag=tags[0])
+def test_clicks_by_dimension(cli: Cli, box: Sandbox) -> None:
+    tag = box.truth.tags()[0].name
+    rows = objects(cli(*CLICKS, "--tag", tag, "--by", "tag", "--dimensions").out)
+    truth = box.truth.range(*SPAN, tag=tag)
     assert {row["label"]: row["clicks"] for row in rows if row["dimension"] == "country"} == truth.country
     assert {(row["window_start"], row["window_end"]) for row in rows} == {SPAN}
 
@@ -100,7 +88,7 @@ def test_links_that_fail_are_told_and_left_out_and_asked_again_by_the_next_run(
         (CLICKS, "/api/v1/stats*"),
     ],
 )
-@pytest.mark.parametrize("kind", ["400", "404", "302", "reset"])
+@pytest.mark.parametrize("kind", ["400", "reset"])
 @pytest.mark.usefixtures("quick_retries")
 def test_a_request_that_fails_ends_it_and_the_file_stays(
     cli: Cli, box: Sandbox, tmp_path: Path, command: tuple[str, ...], path: str, kind: str
@@ -137,8 +125,7 @@ def test_a_run_that_goes_on_is_as_of_one_moment(
         own.add_click(link, f"2024-0{1 + n % 4}-10T09:00:00", times=n + 1)
     command = (*CLICKS, "--by", by, "-o", str(tmp_path / "c.jsonl"))
     with failing(own, Fault(kind="302", every=3, path="/api/v1/stats*")):
-        ran = cli(*command)
-    assert ran.code in (1, 3)
+        assert cli(*command).code in (1, 3)
     assert ".c.jsonl.journal" in names(tmp_path)
     own.add_click(own.add_url("new", tag="one"), "2024-01-20T09:00:00", times=7)
     if is_retagged:
@@ -146,42 +133,28 @@ def test_a_run_that_goes_on_is_as_of_one_moment(
         two = next(tag.id for tag in own.truth.tags() if tag.name == "two")
         own.store.write("UPDATE link SET tag_id = ? WHERE slashtag = 'b0'", (two,))
     ran = cli(*command)
-    assert ran.code == 0
-    assert (replayed(ran.err)[0] > 0, "counted anew" in ran.err) == (not is_retagged, is_retagged)
-    rows = objects((tmp_path / "c.jsonl").read_text("utf-8"))
-    if by == "slashtag":
-        assert {(row["slashtag"], row["date"]): row["clicks"] for row in rows} == days(own)
-        assert {row["slashtag"]: row["tag"] for row in rows}["b0"] == ("two" if is_retagged else "one")
-    else:
-        sums = Counter[str]()
-        for row in rows:
-            sums[row["tag"]] += row["clicks"]
-        true = {tag: own.truth.range(*SPAN, tag=tag).total_clicks for tag in ("one", "two")}
-        true["no tag"] = own.truth.range(*SPAN).total_clicks - sum(true.values())
-        assert +sums == true
+    assert (ran.code, " replayed" in ran.err, "counted anew" in ran.err) == (0, not is_retagged, is_retagged)
+    sums, true = Counter[str](), Counter[str]()
+    for row in objects((tmp_path / "c.jsonl").read_text("utf-8")):
+        sums[row["tag"] or "no tag"] += row["clicks"]
+    for tag in ("one", "two"):
+        true[tag] = own.truth.range(*SPAN, tag=tag).total_clicks
+    true["no tag"] = own.truth.range(*SPAN).total_clicks - true.total()
+    assert +sums == +true
     assert names(tmp_path) == ["c.jsonl"]
 
 
 # --- diff ------------------------------------------------------------------------------------------------
 
 
-def test_a_month_that_is_counted_again_shows_a_late_click_and_foots(
-    cli: Cli, own: Sandbox, tmp_path: Path
-) -> None:
+def test_a_month_that_is_counted_again_shows_a_late_click(cli: Cli, own: Sandbox, tmp_path: Path) -> None:
     own.add_tag("spring")
     own.add_click(own.add_url("s", tag="spring"), "2024-01-10T09:00:00", times=5)
-    files = [str(tmp_path / name) for name in ("old.xlsx", "new.xlsx", "found.xlsx", "later.xlsx")]
-    command = ("export", "clicks", "2024-01", "--by", "tag", "-o")
-    assert cli(*command, files[0]).code == 0
-    own.add_click("s", "2024-01-10T10:00:00", times=3)
-    assert cli(*command, files[1]).code == 0
-    assert cli("diff", files[0], files[0], "-o", files[2]).code == 0
-    ran = cli("diff", files[0], files[1], "-o", files[2])
-    assert ran.code == 1
-    assert "5 and 8 clicks" in ran.err
-    _, rows = read_table(files[2])
-    told = [[row[name] for name in ("change", "key", "old", "new", "difference")] for _, row in rows]
-    assert told == [["changed", "spring, 2024-01-10", "5", "8", "3"], ["sum", "", "5", "8", "3"]]
-    for span, zone in (("2024-02", "+00:00"), ("2024-01", "Europe/Berlin")):
-        assert cli("export", "clicks", span, "--by", "tag", "--timezone", zone, "-o", files[3]).code == 0
-        assert cli("diff", files[0], files[3]).code == 2
+    files = [str(tmp_path / name) for name in ("old.xlsx", "new.xlsx")]
+    for file in files:
+        assert cli("export", "clicks", "2024-01", "--by", "tag", "-o", file).code == 0
+        own.add_click("s", "2024-01-10T10:00:00", times=3)
+    assert cli("diff", files[0], files[0]).code == 0
+    ran = cli("diff", *files)
+    (row,) = [row for row in objects(ran.out) if row["change"] == "changed"]
+    assert (ran.code, row["key"], row["old"], row["new"]) == (1, "spring, 2024-01-10", 5, 8)

@@ -18,7 +18,7 @@ from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import settle
 
-from .conftest import Cli, Write, answer, failing, objects, puts
+from .conftest import Cli, Write, failing, objects, puts
 from .test_entry import SCRIPT
 
 NEW = "https://new.example/"
@@ -106,7 +106,7 @@ def test_a_link_is_changed_by_what_names_it_and_its_row_says_what_it_was(
         (("a1", "--new-slashtag", "a2"), 2, "another link"),
         (("a1", "--password"), 2, links.PASSWORD_VARIABLE),
         (("a1",), 2, "nothing to change"),
-        (("changes.csv",), 2, "--from changes.csv"),
+        (("changes.csv",), 2, "--from FILE"),
         (("a1", "--redirect-code", "300"), 2, "redirect_code"),
         (("a1", "--destination", "www.example/x?a=1", "--yes"), 2, "scheme"),
         (("a1", "--destination", "htps://shop.example/"), 2, "--yes"),
@@ -198,18 +198,17 @@ def test_many_wrong_rows_are_one_line_with_their_number(cli: Cli, own: Sandbox, 
     assert (ran.code, "60 errors" in ran.error, puts(own)) == (2, True, [])
 
 
-@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 2)])
-def test_on_a_terminal_what_is_doubtful_is_asked_about(
-    cli: Cli, own: Sandbox, write: Write, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
-) -> None:
-    path = str(write({"slashtag": "a1", "destination": "htps://shop.example/"}))
-    assert cli("urls", "update", "--from", path, "--dry-run").code == 3
-    assert cli("urls", "update", "--from", path, "--dry-run", "--yes").code == 0
-    answer(monkeypatch, typed, typed)
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    assert cli("urls", "update", "--from", path).code == code
-    assert cli("urls", "update", "a2", "--destination", "htps://shop.example/").code == code
-    assert len(puts(own)) == (0 if code else 2)
+def test_what_is_doubtful_is_sent_with_yes_only(cli: Cli, own: Sandbox, write: Write) -> None:
+    update = (
+        "urls",
+        "update",
+        "--from",
+        str(write({"slashtag": "a1", "destination": "htps://shop.example/"})),
+    )
+    assert cli(*update, "--dry-run").code == 3
+    assert cli(*update, "--dry-run", "--yes").code == 0
+    assert (cli(*update).code, puts(own)) == (2, [])
+    assert (cli(*update, "--yes").code, len(puts(own))) == (0, 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

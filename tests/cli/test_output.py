@@ -11,7 +11,6 @@ import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from openpyxl import load_workbook
 from slashtag.sandbox import Sandbox
 from slashtag.tables import _workbook
 
-from .conftest import Cli, Serve, names, objects
+from .conftest import Cli, Serve, objects
 from .test_entry import SCRIPT
 
 QUESTION = ("stats", "2024-06", "--by", "country", "--compare", "previous")
@@ -58,15 +57,6 @@ def test_csv_on_stdout_has_the_same_values(cli: Cli) -> None:
     expected = objects(cli(*QUESTION).out)
     assert header == list(expected[0])
     assert rows == [["" if value is None else str(value) for value in row.values()] for row in expected]
-
-
-def test_links_are_exported_as_typed_cells(cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "links.xlsx"
-    assert cli("export", "urls", "-o", str(path)).code == 0
-    for row, url in zip(READ["xlsx"](path), objects(cli("urls", "list").out), strict=True):
-        times = {name: datetime.fromisoformat(url[name]) for name in ("created_at", "updated_at")}
-        assert row == [*(url | times).values()]
-    assert names(tmp_path) == ["links.xlsx"]
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

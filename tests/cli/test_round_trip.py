@@ -126,7 +126,7 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("ending", ["csv", "xlsx", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
 def test_a_listing_sent_back_as_it_is_changes_nothing(
     cli: Cli, own: Sandbox, tmp_path: Path, ending: str
 ) -> None:

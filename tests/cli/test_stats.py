@@ -36,22 +36,18 @@ def test_all_dimensions_of_a_span_are_rows(cli: Cli, box: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("span", ["2023", "alltime"])
-def test_a_year_and_all_time_have_unique_clicks_languages_and_zones(
-    cli: Cli, box: Sandbox, span: str
-) -> None:
+def test_a_year_and_all_time_have_unique_clicks_and_zones(cli: Cli, box: Sandbox, span: str) -> None:
     true = box.truth.alltime() if span == "alltime" else box.truth.year(2023)
     forget(box)
     rows = objects(cli("stats", span).out)
     asked = {arrival.path.rpartition("/")[2] for arrival in box.requests} - {"urls"}
     assert asked == {"alltime" if span == "alltime" else "yearly"}
     found = {(row["dimension"], row["label"]): row["clicks"] for row in rows}
-    assert found["total", ""] == true.clicks_total
-    assert found["unique", ""] + found["repeated", ""] == true.clicks_total
+    assert found["total", ""] == found["unique", ""] + found["repeated", ""] == true.clicks_total
     assert found["unique", ""] >= true.clicks_unique
-    months = {
-        f"{year}-{n:02d}": clicks for year, of in true.clicks_breakdown.items() for n, clicks in of.items()
-    }
-    assert {label: n for (name, label), n in found.items() if name == "month"} == months
+    months = {label: n for (name, label), n in found.items() if name == "month"}
+    of_years = true.clicks_breakdown.items()
+    assert months == {f"{year}-{n:02d}": clicks for year, of in of_years for n, clicks in of.items()}
     zones = {row["timezone"]: row["clicks"] for row in objects(cli("stats", span, "--by", "timezone").out)}
     assert zones == true.timezone
 
@@ -68,11 +64,9 @@ def test_a_year_in_a_zone_of_two_offsets_is_counted_by_days(cli: Cli, box: Sandb
     found = objects(cli("stats", "2023", "--timezone", "Europe/Berlin", "--by", "month").out)
     assert len(found) == 12
     assert abs(sum(row["clicks"] for row in found) - true.total_clicks) < 20
-    ran = cli("stats", "2023", "--timezone", "Europe/Berlin", "--by", "timezone")
-    assert (ran.code, "one offset" in ran.error) == (2, True)
 
 
-@pytest.mark.parametrize("by", ["state", "city", "month", "week"])
+@pytest.mark.parametrize("by", ["city", "week"])
 def test_one_country_is_counted_by_places_or_by_time(cli: Cli, box: Sandbox, by: str) -> None:
     true = box.truth.country("US", "2024-06-01", "2024-06-30")
     log = [
@@ -82,26 +76,18 @@ def test_one_country_is_counted_by_places_or_by_time(cli: Cli, box: Sandbox, by:
     ]
     rows = objects(cli("stats", "2024-06", "--country", "us", "--by", by).out)
     assert sum(row["clicks"] for row in rows) == len(log) > 0
-    if by in ("state", "city"):
-        assert {row[by]: row["clicks"] for row in rows if row["clicks"]} == {
-            label: n for label, n in getattr(true, by).items() if n
-        }
-    ran = cli("stats", "2024-06", "--country", "Atlantis")
-    assert (ran.code, "Atlantis" in ran.error) == (2, True)
+    if by == "city":
+        assert {row["city"]: row["clicks"] for row in rows if row["clicks"]} == +Counter(true.city)
 
 
-@pytest.mark.parametrize("by", ["day,country", "country,week", "month,device"])
-def test_days_weeks_and_months_are_counted_by_labels(cli: Cli, box: Sandbox, by: str) -> None:
-    unit, label = sorted(by.split(","), key=lambda name: name not in ("day", "week", "month"))
-    rows = objects(cli("stats", "2024-06-03..2024-06-20", "--by", by).out)
+def test_months_are_counted_by_labels(cli: Cli, box: Sandbox) -> None:
+    rows = objects(cli("stats", "2024-05-03..2024-06-20", "--by", "device,month").out)
     log = Counter(
-        click.labels[label] for click in read_log(box) if "2024-06-03" <= f"{click.at:%F}" <= "2024-06-20"
+        (f"{click.at:%Y-%m}", click.labels["device"])
+        for click in read_log(box)
+        if "2024-05-03" <= f"{click.at:%F}" <= "2024-06-20"
     )
-    found = Counter[str]()
-    for row in rows:
-        found[row[label]] += row["clicks"]
-        assert list(row)[:2] == [unit, label]
-    assert found == log
+    assert {(row["month"], row["device"]): row["clicks"] for row in rows} == log
 
 
 def test_hours_of_the_log_are_those_of_the_rows(cli: Cli, box: Sandbox) -> None:
@@ -126,13 +112,6 @@ def test_the_part_of_today_counts_as_no_day(cli: Cli, own: Sandbox, monkeypatch:
     rows = objects(cli("stats", "4w", "--by", "weekday").out)
     (friday,) = (row for row in rows if row["weekday"] == "Friday")
     assert (friday["clicks"], friday["clicks_per_day"]) == (79, 24.0)
-
-
-def test_a_part_of_a_month_is_compared_with_the_days_before(cli: Cli, own: Sandbox) -> None:
-    own.add_click("a1", "2024-10-08T09:00:00", times=52)
-    ran = cli("stats", "2024-10-14..2024-10-20", "--by", "month", "--compare", "previous")
-    (row,) = objects(ran.out)
-    assert (row["month"], row["days"], row["clicks_before"]) == ("2024-10", 7, 52)
 
 
 def test_a_week_that_is_not_whole_is_marked(cli: Cli, box: Sandbox) -> None:
@@ -162,12 +141,6 @@ def test_a_workbook_says_what_each_day_is_compared_with(cli: Cli, box: Sandbox, 
     assert (about["timezone"], about["complete"]) == ("+00:00", "true")
 
 
-def test_other_rows_name_the_span_that_they_are_compared_with(cli: Cli) -> None:
-    for compare, span in (("previous", "2024-05-01..2024-05-31"), ("last-year", "2023-06-01..2023-06-30")):
-        rows = objects(cli("stats", "2024-06", "--by", "country", "--compare", compare).out)
-        assert {row["compared_with"] for row in rows} == {span}
-
-
 def test_shares_of_two_dimensions_are_of_the_group(cli: Cli) -> None:
     shares = Counter[str]()
     for row in objects(cli("stats", "2024-06-03..2024-06-16", "--by", "tag,week").out):
@@ -176,13 +149,11 @@ def test_shares_of_two_dimensions_are_of_the_group(cli: Cli) -> None:
     assert len(shares) > 5
 
 
-def test_all_tags_are_rows_and_add_up_to_the_account(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    path = tmp_path / "tags.xlsx"
-    assert cli("stats", "2024", "--by", "tag", "-o", str(path)).code == 0
-    _, *rows = load_workbook(path).worksheets[0].iter_rows(values_only=True)
+def test_all_tags_are_rows_and_add_up_to_the_account(cli: Cli, box: Sandbox) -> None:
+    rows = objects(cli("stats", "2024", "--by", "tag").out)
     assert len(rows) == len(box.truth.tags()) + 1 > 20
-    assert sum(row[1] for row in rows) == box.truth.range("2024-01-01", "2024-12-31").total_clicks
-    assert rows[-1][0] == "no tag"
+    assert sum(row["clicks"] for row in rows) == box.truth.range("2024-01-01", "2024-12-31").total_clicks
+    assert rows[-1]["tag"] == "no tag"
 
 
 def test_links_without_a_tag_have_one_number_where_a_slashtag_is_shared(cli: Cli, own: Sandbox) -> None:
@@ -211,12 +182,10 @@ def test_given_links_are_counted_by_their_tag(cli: Cli, own: Sandbox) -> None:
     assert {row["tag"]: row["clicks"] for row in rows} == {"autumn": 4, "no tag, spring": 3, "no tag": 2}
 
 
-def test_what_fails_is_told_and_the_exit_code_is_not_0(cli: Cli, box: Sandbox, quick_retries: None) -> None:
+def test_what_fails_is_told_and_the_exit_code_is_not_0(cli: Cli, box: Sandbox) -> None:
     with failing(box, Fault(kind="400", path="/api/v1/stats*")):
         ran = cli("stats", "2024-06")
-    assert (ran.code, ran.out) == (2, "") or ran.code == 1
-    with failing(box, Fault(kind="403", path="/api/v1/tags")):
-        assert cli("stats", "2024-06", "--by", "tag").code == 1
+    assert (ran.code, ran.out) == (1, "")
 
 
 def test_no_links_are_no_clicks(cli: Cli, serve: Serve) -> None:
@@ -229,26 +198,22 @@ def test_no_links_are_no_clicks(cli: Cli, serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("2024 --by colour", "there are"),
         ("2024 --by contry", "'country'"),
         ("2024 --by link", "slashtag top"),
-        ("2024 --by week,month", "one is tag, day, week or month"),
+        ("2024 --by country,device", "one is tag, day, week or month"),
         ("2024 --by tag,hour", "one is tag, day, week or month"),
-        ("2024 --by tag,week,day", "one is tag, day, week or month"),
         ("2024-06 --country US --by tag,city", "one is tag, day, week or month"),
         ("2024 --by month,country --compare previous", "--compare"),
         ("2024-06 --by language", "whole year"),
+        ("2023 --by timezone --timezone Europe/Berlin", "one offset"),
         ("alltime --by day", "there are"),
-        ("alltime --compare previous", "alltime"),
         ("alltime --country US", "alltime"),
+        ("2024-06 --country Atlantis", "Atlantis"),
         ("2024 --by hour", "32 days"),
         ("2024 --compare 2024", "itself"),
         ("2999 --by day", "after today"),
-        ("octobr --by day", "is not a date range"),
         ("--by day", "one SPAN"),
         ("2024-06 --timezone Mars/Olympus", "Mars/Olympus"),
-        ("2024-06 --tag nobody", "no tag 'nobody'"),
-        ("2024-06 --tag a --keys b", "only one of"),
     ],
 )
 def test_what_cannot_be_counted_is_refused_before_clicks_are_asked_for(

@@ -23,9 +23,9 @@ from .. import (
     Year,
 )
 from .._wording import did_you_mean
-from ..counts import DAY, ROLLED, Rows, count, label_of
+from ..counts import ROLLED, Rows, count, dates_of, days_of, label_of
 from ..export import hourly_clicks
-from .selection import Selected, SelectionOptions, dates_of
+from .selection import Selected, SelectionOptions
 
 #: The label of the clicks of links without a tag.
 NO_TAG = "no tag"
@@ -113,8 +113,8 @@ def _parts(query: Any, unit: str) -> dict[str, Any]:
     """Return a query of the same kind for each day, week or month of a span."""
     first, last = dates_of(DateRange(query.start, query.end))
     found: dict[str, list[date]] = {}
-    for n in range((last - first).days + 1):
-        found.setdefault(label_of(str(first + n * DAY), unit), []).append(first + n * DAY)
+    for day in days_of(first, last):
+        found.setdefault(label_of(str(day), unit), []).append(day)
     return {
         # The last day may be cut.
         label: replace(query, start=days[0], end=query.end if days[-1] == last else days[-1])

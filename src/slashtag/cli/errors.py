@@ -1,6 +1,9 @@
 """What is printed of the error that ends a command, and the exit code."""
 
 import re
+import sys
+from contextlib import suppress
+from traceback import format_exception
 
 import typer
 
@@ -48,9 +51,13 @@ def report(error: Exception, lines: Lines) -> tuple[str, int]:
     """Print the error that ended a command; return what it says and the exit code."""
     try:
         text, code = describe(error)
-    except Exception as unexpected:
-        lines.traceback(unexpected)
-        return f"{type(error).__name__}: {error}", 1
+    except Exception:
+        text, code = f"{type(error).__name__}: {error}", 1
+        trace = "".join(format_exception(error))
+        with suppress(OSError):
+            sys.stderr.write(trace * (not lines.as_json))
+        lines.error(text, traceback=trace)
+        return text, code
     lines.error(text)
     return text, code
 

@@ -110,13 +110,15 @@ class OutputOptions:
     ) -> str:
         """Write rows that are all there, and `about` what they say of themselves.
 
-        Returns what was written to a file, for a summary; empty for stdout.
+        Returns what a file has got, for a summary; empty for stdout.
         """
         rows = list(rows)
         with self.writer(table, drawn) as writer:
             writer.about = about
             writer.write(rows)
-        return f"{many(len(rows), 'row')} to {self.place}; " * (self.file is not None)
+        if self.file is None:
+            return ""
+        return f"{many(len(rows), 'row')} to {self.place}; " + (f"{about}; " if about else "")
 
 
 def table_of(names: Iterable[str], title: str) -> Table:

@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import signal
-import sys
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
@@ -22,27 +21,22 @@ from typer import Option
 
 from .. import (
     AsyncSession,
-    ConfigurationError,
     Failure,
     Progress,
     RequestFailedError,
     RequestTimeoutError,
-    SlashtagError,
     Statistics,
     TransportError,
 )
 from .._files import check_local_path
 from .._saved_logins import check_variables
 from .._wording import many
-from ..counts import ROLLED, TIMED
 from ..tables import About
 from .errors import report
 from .stderr import Lines, StartBar, Status, bars
 
 #: The exit code if some keys or rows failed or were left out and the rest was done.
 SOME_FAILED = 3
-#: So many requests may fail while the rest goes on: if more do, no single link is at fault.
-MOST_FAILURES = 100
 _option = partial(Option, rich_help_panel="The service")
 
 
@@ -93,12 +87,7 @@ class Run:
 
         `options` are those of AsyncSession.
         """
-        try:
-            session = AsyncSession(**dict[str, Any](profile=self.profile, rate=self.rate) | options)
-        except ConfigurationError as error:
-            if "journal" not in str(error):
-                error.add_note("`slashtag login` saves them, `slashtag sandbox` starts an account to try")
-            raise
+        session = AsyncSession(**dict[str, Any](profile=self.profile, rate=self.rate) | options)
         self._status.metrics = session.metrics
         return session
 
@@ -128,8 +117,9 @@ class Run:
 
     @contextmanager
     def bars(self) -> Generator[StartBar, None, None]:
-        """Show progress in a `with` block, whose value is called to start a bar in place of the last one."""
+        """Show progress in a `with` block, whose value is called for a bar in place of the last one."""
 
+        @cache
         def start(name: str, unit: str) -> Progress:
             for earlier in self._bars.tasks:
                 self._bars.update(earlier.id, visible=False)
@@ -161,47 +151,22 @@ class Run:
     def note_failure(self, failure: Failure) -> None:
         """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
 
-        Raises its error if the service was not reached, and SlashtagError if more than MOST_FAILURES fail.
+        Raises its error if the service was not reached.
         """
         error = failure.error
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
         self.failures += 1
-        if self.failures > MOST_FAILURES:
-            raise SlashtagError(f"more than {MOST_FAILURES} requests failed, the last: {error}") from error
         self.warn(f"{failure.label}: {error}", "failed: ")
 
-    def note_statistics(self, stats: Statistics, by: Iterable[str] = ()) -> None:
-        """Print what is not whole of statistics, of all dimensions or those that are shown.
-
-        The exit code is then 3, but not for dimensions that no answer bears.
-        """
-        shown = {*by}
-        shows_days = not shown or not shown.isdisjoint((*TIMED, *ROLLED))
-        if not stats.reconciles or stats.missing or (shows_days and not stats.complete):
+    def note_statistics(self, stats: Statistics, by: Collection[str] = ()) -> None:
+        """Print what is not whole of statistics, of all dimensions or those that are shown."""
+        if not stats.complete:
             self.warn("some figures are missing, or do not add up to the totals", "incomplete: ")
         for member in stats.incomplete_dimensions:
             name = stats.DIMENSIONS[member]
-            if not shown and not getattr(stats, member):
-                self.say(f"the service gives no labels of {name}; the total is exact")
-            elif not shown or name in shown:
+            if not by or name in by:
                 self.warn(f"some labels of {name}; the total is exact", "left out by the service: ")
-
-    def confirm(self, doubt: str) -> bool:
-        """Print what is doubtful, and ask on the terminal whether to send it; False where there is none."""
-        if not sys.stdin.isatty():
-            return False
-        if is_drawn := self._bars.live.is_started:
-            self._bars.stop()
-        self.lines.print(doubt)
-        # Of asyncio's handler only a second Ctrl-C would end the question.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            return typer.confirm("Send it all the same?", err=True)
-        finally:
-            signal.signal(signal.SIGINT, before)
-            if is_drawn:
-                self._bars.start()
 
     # -- how it ends
 

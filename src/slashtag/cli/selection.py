@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, time, tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -23,26 +23,19 @@ from .. import (
 )
 from .._saved_logins import Login, find_login
 from .._wording import did_you_mean, many
-from ..counts import Spans, between
+from ..counts import Period
 from ..export import NAMED_URLS
 from ..tables import load_table
 from .run import SOME_FAILED, Run
 
 
 def _default_zone(context: typer.Context, given: str | None) -> str | None:
-    """Return the zone that is given, or that of the environment or of the login whose credentials are used.
-
-    Raises InvalidRequestError for one that is none, and says where it stands.
-    """
-    where, zone = "--timezone", given
+    """Return the zone that is given, or that of the environment or of the login that is used."""
+    zone = given
     if given is None:
-        where = "SLASHTAG_TIMEZONE, or `slashtag login`"
         with suppress(ConfigurationError):  # which the session raises
             zone = find_login(Login(), context.params.get("profile")).timezone
-    try:
-        parse_zone(zone)
-    except InvalidRequestError as error:
-        raise InvalidRequestError(f"{where}: {error}") from None
+    parse_zone(zone)
     return zone
 
 
@@ -63,37 +56,6 @@ _option = partial(Option, rich_help_panel="Which links (one of these; default: a
 NAMED = 3
 
 
-class ResolvedPeriod(NamedTuple):
-    """A whole span, what there is of it so far, what it is compared with, and the zone in words."""
-
-    whole: DateRange
-    so_far: DateRange
-    before: DateRange
-    zone: str
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no clicks can come any more."""
-        return self.so_far == self.whole
-
-    @property
-    def spans(self) -> Spans:
-        """The days of both spans."""
-        end = self.before.bounds[1]
-        is_cut_before = isinstance(end, datetime) and end.time() != time(23, 59, 59)
-        return Spans(*dates_of(self.so_far), *dates_of(self.before), not self.is_over, is_cut_before)
-
-    @property
-    def days(self) -> str:
-        """The days that are counted, as files say them."""
-        return between(*map(str, dates_of(self.so_far)))
-
-    @property
-    def text(self) -> str:
-        """The days and their zone, for a summary."""
-        return f"{self.days}{', so far' * (not self.is_over)} ({self.zone})"
-
-
 @dataclass(frozen=True)
 class PeriodArguments:
     """The argument of which days a command is about."""
@@ -104,12 +66,10 @@ class PeriodArguments:
         help="today, last-month, this-year, 30d, 2024, 2024-q3, 2024-06, 2024-06-01, 2024-06-01..2024-06-30.",
     )
 
-    def resolve(self, timezone: str | None, compare: str | None = None, default: str = "") -> ResolvedPeriod:
-        """Return what the argument means now in a time zone; raises InvalidRequestError.
+    def resolve(self, timezone: str | None, compare: str | None = None, default: str = "") -> Period:
+        """Return what the argument, or the default, means now in a time zone; raises InvalidRequestError.
 
-        Of a span that has begun and is not over, the part that is over can be counted. It is compared with
-        the span before, or what `compare` says (`DateRange.with_previous`). `default` is the span where none
-        is given.
+        It is compared with the span before, or what `compare` says.
         """
         given = " ".join(self.words or [default])
         if given == "alltime":
@@ -117,12 +77,7 @@ class PeriodArguments:
         if not given or " " in given:
             forms = "last-month, 30d, 2024-06 or 2024-06-01..2024-06-30; a country goes as --country CC"
             raise InvalidRequestError(f"{given!r}: give the days as one SPAN, such as {forms}")
-        zone = parse_zone(timezone)
-        now = now_in(zone)
-        whole = DateRange.parse(given).resolve(zone, now)
-        if whole.span(zone)[0] > now.date():
-            raise InvalidRequestError(f"{given} begins after today, {now.date()}: there are no clicks yet")
-        return ResolvedPeriod(whole, *whole.with_previous(zone, now, compare or "previous"), str(zone))
+        return Period.at(now_in(parse_zone(timezone)), DateRange.parse(given), compare or "previous")
 
 
 def now_in(zone: tzinfo) -> datetime:
@@ -130,10 +85,9 @@ def now_in(zone: tzinfo) -> datetime:
     return datetime.now(zone)
 
 
-def dates_of(span: DateRange) -> tuple[date, date]:
-    """Return the first and the last day of a span."""
-    first, last = (bound.date() if isinstance(bound, datetime) else bound for bound in span.bounds)
-    return first, last
+def in_words(period: Period, timezone: str | None) -> str:
+    """Return the days that are counted, and their zone, for a summary."""
+    return f"{period.days}{', so far' * (not period.is_over)} ({parse_zone(timezone)})"
 
 
 class Selected(NamedTuple):
@@ -196,19 +150,12 @@ class SelectionOptions:
             raise InvalidRequestError("no slashtags are given; without any option every link is selected")
 
     @property
-    def text(self) -> str:
-        """Which links are selected, in words: of slashtags how many, and a sum over them; "" for all."""
-        if self.untagged:
-            return "no tag"
-        if not self.slashtags:
-            return ", ".join(f"tag {name}" for name in sorted(self.tag or ()))
-        names = sorted(set(self.slashtags))
-        return f"{many(len(names), 'slashtag')} ({crc32(chr(10).join(names).encode()):08x})"
-
-    @property
-    def zone(self) -> str:
-        """The zone of the days, in words."""
-        return str(parse_zone(self.timezone))
+    def told(self) -> dict[str, str]:
+        """What a file says of the zone and of which links are selected: of slashtags how many, and a sum."""
+        selected = "no tag" if self.untagged else ", ".join(f"tag {name}" for name in sorted(self.tag or ()))
+        if names := sorted(set(self.slashtags)):
+            selected = f"{many(len(names), 'slashtag')} ({crc32(chr(10).join(names).encode()):08x})"
+        return {"timezone": self.timezone or "+00:00", "selected": selected}
 
     async def resolve(self, run: Run, session: AsyncSession, progress: Progress) -> Selected:
         """Return the links that the options select, as the account has them; what no link has is left out."""

@@ -7,20 +7,20 @@ from typing import Any
 
 from .. import GeoStats, PeriodStats, RangeStats
 from ..counts import (
-    DAY,
     ROLLED,
     Compared,
+    Period,
     averages,
-    change,
     compared,
+    comparison,
     count,
+    days_of,
     label_of,
     rolled,
     shares,
 )
 from ..tables import Row
 from .asking import By, Counted
-from .selection import ResolvedPeriod
 
 #: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31
@@ -31,7 +31,7 @@ MOST_LABELS = 8
 class StatsTable:
     """The rows of an answer, and of what it is compared with if two spans are counted; `names`: columns."""
 
-    def __init__(self, by: By, counted: list[Counted], resolved: ResolvedPeriod | None) -> None:
+    def __init__(self, by: By, counted: list[Counted], resolved: Period | None) -> None:
         self._by, self._counted, self._resolved = by, counted, resolved
         self._stats, self._is_compared = counted[0].total, len(counted) > 1
         #: Of how many days of the span each week or month is: the first and last may be cut.
@@ -41,8 +41,8 @@ class StatsTable:
         self._unit = next((name for name in by if name in ("week", "month")), "")
         if resolved is not None:
             first, last = resolved.spans[:2]
-            days = [str(first + n * DAY) for n in range((last - first).days + 1)]
-            self._days.update(label_of(day, self._unit) for day in days if self._unit)
+            if self._unit:
+                self._days.update(label_of(str(day), self._unit) for day in days_of(first, last))
             if by == By("", "weekday"):
                 self._averages = averages(counted[0].rows, "weekday", None if resolved.is_over else last)
         self.names = [*by.names, "clicks", "percent"] if by.names else ["dimension", "label", "clicks"]
@@ -61,15 +61,22 @@ class StatsTable:
                 days = [self._days.get(labels[self._unit] or "")] if self._days else []
                 average = self._averages.get(row.labels[-1] or "", 0.0)
                 by_day = [round(average, 1)] if self._averages else []
-                yield *cells, row.clicks, of[row.labels], *days, *by_day, *self._comparison(row)
+                yield (
+                    *cells,
+                    row.clicks,
+                    of[row.labels],
+                    *days,
+                    *by_day,
+                    *(comparison(row) if self._is_compared else ()),
+                )
             return
         for title, rows in self._sections(is_drawn=is_drawn).items():
             most = MOST_LABELS if is_drawn and title not in ROLLED else len(rows)
             for row in rows[:most]:
-                yield title, row.labels[-1], row.clicks, *self._comparison(row)
+                yield title, row.labels[-1], row.clicks, *(comparison(row) if self._is_compared else ())
             if others := rows[most:]:
                 row = Compared((f"{len(others)} others",), sum(each.clicks for each in others), None, None)
-                yield title, row.labels[-1], row.clicks, *self._comparison(row)
+                yield title, row.labels[-1], row.clicks, *(comparison(row) if self._is_compared else ())
 
     def _sections(self, *, is_drawn: bool) -> dict[str, list[Compared]]:
         """Return the rows of all clicks, and of each dimension."""
@@ -94,11 +101,6 @@ class StatsTable:
             return [Compared(labels, n, None, None) for labels, n in rolled(rows[0], label).items()]
         # Compared with nothing, too, each day, week and month has a row.
         return compared(rows[0], rows[1] if self._is_compared else {}, label, self._resolved.spans)
-
-    def _comparison(self, row: Compared) -> Row:
-        """Return the cells on what a row is compared with; what is left over of it has no change."""
-        by_how_much = None if row.labels[-1] is None else change(row.clicks, row.before)
-        return (row.compared_with, row.before, by_how_much) if self._is_compared else ()
 
     def notes(self) -> Iterator[str]:
         """Yield what has to be known of the figures."""

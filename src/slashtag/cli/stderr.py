@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from traceback import format_exception
 from typing import Any
 
 from rich.console import Console
@@ -30,8 +29,8 @@ from .._wording import many
 StartBar = Callable[[str, str], Progress]
 #: What every log record bears; fields are the others.
 _PLAIN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
-#: Levels of lines, by their labels; any other is a warning.
-_LEVELS = {"": "info", "error: ": "error"}
+#: Labels of lines that are levels; any other is a warning.
+_LEVELS = ("debug", "info", "error")
 
 
 def one_line(text: str) -> str:
@@ -66,41 +65,26 @@ class Lines(logging.Handler):
 
     def print(self, text: str, *, label: str = "", style: str = "", **fields: Any) -> None:
         """Print one line, however narrow the terminal is; `fields` are for JSON."""
-        if self.as_json:
-            self._print_object(_LEVELS.get(label, "warning"), text, fields)
+        if not self.as_json:
+            with suppress(OSError):
+                self.console.print(Text.assemble((label, style), one_line(text)), soft_wrap=True)
             return
-        with suppress(OSError):
-            self.console.print(Text.assemble((label, style), one_line(text)), soft_wrap=True)
-
-    def _print_object(self, level: str, text: str, fields: dict[str, Any]) -> None:
+        level = label.removesuffix(": ") or "info"
+        told = {"level": level if level in _LEVELS else "warning", "message": text, **fields}
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": now, "level": level, "message": text, **fields}, default=str)
         with suppress(OSError, ValueError):
             # In one piece: threads print too.
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{json.dumps({'time': now, **told}, default=str)}\n")
 
-    def error(self, text: str) -> None:
+    def error(self, text: str, **fields: Any) -> None:
         """Print the error that ended a command, if there is anything to say about it."""
         if text:
-            self.print(text, label="error: ", style="bold red")
-
-    def traceback(self, error: BaseException) -> None:
-        """Print an error that nobody expected, with where it was raised."""
-        text = "".join(format_exception(error))
-        if self.as_json:
-            self._print_object("error", f"{type(error).__name__}: {error}", {"traceback": text})
-            return
-        with suppress(OSError):
-            sys.stderr.write(text)
+            self.print(text, label="error: ", style="bold red", **fields)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record."""
-        level = record.levelname.lower()
-        if self.as_json:
-            fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
-            self._print_object(level, record.getMessage(), fields)
-        else:
-            self.print(record.getMessage(), label=f"{level}: ", style="dim")
+        fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+        self.print(record.getMessage(), label=f"{record.levelname.lower()}: ", style="dim", **fields)
 
 
 class Status(ProgressColumn):

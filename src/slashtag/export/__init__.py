@@ -10,6 +10,7 @@ from ._exports import clicks_table as clicks_table
 from ._exports import export_clicks as export_clicks
 from ._exports import export_tags as export_tags
 from ._exports import export_urls as export_urls
+from ._exports import link_cells as link_cells
 from ._exports import named_url_row as named_url_row
 from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row

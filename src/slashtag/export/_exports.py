@@ -174,7 +174,7 @@ async def export_clicks(
         async with each:
             async for name, stats in each:
                 same = of_key.get(name, [])
-                await series.add(_link_cells(name, same, names) if by == "slashtag" else (name,), stats)
+                await series.add(link_cells(name, same, names) if by == "slashtag" else (name,), stats)
     if failures and not series.answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
@@ -208,7 +208,7 @@ async def _select(
     return [key for same in of.values() for key in same]
 
 
-def _link_cells(slashtag: str, links: list[ShortUrl], names: Mapping[int, str]) -> Row:
+def link_cells(slashtag: str, links: list[ShortUrl], names: Mapping[int, str]) -> Row:
     """Return the cells that say of which links a row is."""
     destinations = dict.fromkeys(link.destination for link in links if link.destination)
     tags = dict.fromkeys(filter(None, (names.get(link.tag_id or 0) for link in links)))

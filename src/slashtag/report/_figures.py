@@ -3,14 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import AsyncIterable, Iterable, Mapping
-from datetime import UTC, datetime, time, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
 from .._wording import many
-from ..counts import Compared, Rows, Spans, compared, count
+from ..counts import Compared, Period, Rows, Spans, compared, count
 
 #: Dimensions of the tables, with their titles, in the order of the page.
 DIMENSIONS = {
@@ -95,7 +95,8 @@ async def build(
     """
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
-    span, previous, spans = _spans(query, zone, now, compare)
+    _, span, previous = period = Period.at(now, query, compare)
+    spans = period.spans
     if not isinstance(top, int) or top < 0:
         raise InvalidRequestError(f"top is {top!r}; it must be a number of links, 0 or more")
     sent = session.metrics.requests
@@ -180,22 +181,6 @@ class _Counter:
         """Count each slashtag."""
         each = self._stats.collect_each(span, keys=links, timezone=self._zone, progress=self.step())
         return {slashtag: stats.total for slashtag, stats in (await each.to_dict()).items()}
-
-
-def _spans(query: DateRange, zone: tzinfo, now: datetime, compare: str) -> tuple[DateRange, DateRange, Spans]:
-    """Return what can be counted of a range, what that is compared with, and the days of both."""
-    if not isinstance(query, DateRange):
-        raise InvalidRequestError(f"a report is about a DateRange, not {query!r}")
-    whole = query.resolve(zone, now)
-    if any(isinstance(bound, datetime) for bound in whole.bounds):
-        raise InvalidRequestError("a report covers whole days: give dates, not date-times")
-    if whole.span(zone)[0] > now.date():
-        raise InvalidRequestError(f"the span of the report begins after today, {now.date()}")
-    span, previous = whole.with_previous(zone, now, compare)
-    end = previous.bounds[1]
-    is_cut_before = isinstance(end, datetime) and end.time() != time(23, 59, 59)
-    spans = Spans(*span.span(zone), *previous.span(zone), span.bounds != whole.bounds, is_cut_before)
-    return span, previous, spans
 
 
 async def _chosen(

@@ -6,8 +6,6 @@ What the click history does not show is "unknown". Only GETs are sent.
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
-from typer import Option
-
 from ... import AllTime, AsyncSession, DateRange, RetryPolicy, SlashtagError
 from ...tables import Column, Table
 from ..output import OutputOptions
@@ -19,10 +17,8 @@ CountBetween = Callable[[datetime, datetime], Awaitable[int]]
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 #: Waits for a rate limit, but does not spend minutes on a service that is down.
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
-#: Links with the most hits, whose clicks are counted together unless --keys names others.
+#: Links with the most hits, of the oldest, whose clicks are counted together.
 MOST_COUNTED = 20
-#: The most slashtags of a request (Limits).
-MAX_KEYS = 100
 #: The most that a page may hold (Limits).
 PAGE_SIZE = 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
@@ -39,26 +35,19 @@ EXCLUSIVE = (
 )
 ZONE_OBEYED = "ok", "days are those of the zone asked for"
 ZONE_IGNORED = "differs", "days ignore `timezone`: leave it out"
-UNKNOWN = "unknown", "not enough clicks to tell; pass busier links with --keys"
+UNKNOWN = "unknown", "the oldest links have not enough clicks to tell"
 
 
 @command
-async def diagnose(
-    run: Run,
-    output: OutputOptions,
-    keys: str | None = Option(
-        None, metavar="A,B,...", help="Links with clicks to ask about; default: those with the most hits."
-    ),
-) -> None:
+async def diagnose(run: Run, output: OutputOptions) -> None:
     """Find out how the service behaves where its document leaves it open, and which settings to use.
 
     Sends about 35 read requests. Exit code 1 if the credentials are refused, 3 if a check failed.
     """
-    chosen = [key.strip() for key in (keys or "").split(",") if key.strip()]
     async with run.session() as session:
         with output.writer(FINDINGS, before=run.end_bars) as writer, run.bars() as start_bar:
             advance = start_bar("checking", "requests")
-            async for check, (result, found) in examine(session.with_options(retry=RETRY), chosen):
+            async for check, (result, found) in examine(session.with_options(retry=RETRY)):
                 if result == "failed":
                     run.mark_incomplete()
                 writer.write([(check, result, found)])
@@ -66,24 +55,21 @@ async def diagnose(
     run.say(run.cost())
 
 
-async def examine(session: AsyncSession, keys: Sequence[str]) -> AsyncIterator[tuple[str, Finding]]:
+async def examine(session: AsyncSession) -> AsyncIterator[tuple[str, Finding]]:
     """Yield the findings by check; raises what keeps the first requests from an answer."""
     oldest = await session.urls.page(1, pagesize=PAGE_SIZE, orderby="date")
     yield "credentials", ("ok", "accepted")
     size = oldest.page_size
     lowered = "differs", f"at most {size} a page instead of {PAGE_SIZE}; listings adapt to it"
     yield "page size", lowered if size < PAGE_SIZE else ("ok", f"up to {PAGE_SIZE} a page, as documented")
-    if not keys:
-        newest = await session.urls.page(1, pagesize=PAGE_SIZE, orderby="-date")
-        links = sorted(oldest.items + newest.items, key=lambda url: -(url.hits or 0))
-        # A slashtag with a comma cannot be requested.
-        slashtags = (url.slashtag or "," for url in links)
-        keys = [*dict.fromkeys(slashtag for slashtag in slashtags if "," not in slashtag)]
+    links = sorted(oldest.items, key=lambda url: -(url.hits or 0))
+    # A slashtag with a comma cannot be requested.
+    keys = [url.slashtag for url in links if url.slashtag and "," not in url.slashtag][:MOST_COUNTED]
     days: list[date] = []
     for name, check in CHECKS.items():
         try:
-            days = days or await days_with_clicks(session, keys[:MOST_COUNTED])
-            yield name, await check(session, keys[:MAX_KEYS], days) or UNKNOWN
+            days = days or await days_with_clicks(session, keys)
+            yield name, await check(session, keys, days) or UNKNOWN
         except SlashtagError as error:
             yield name, ("failed", str(error))
 
@@ -92,7 +78,7 @@ async def check_range_end(session: AsyncSession, keys: Sequence[str], days: Sequ
     """Read how ends of ranges are treated at the first click of a day."""
 
     async def count(start: datetime, end: datetime) -> int:
-        return (await session.stats.collect(DateRange(start, end), keys=keys[:MOST_COUNTED])).total
+        return (await session.stats.collect(DateRange(start, end), keys=keys)).total
 
     for day in days:
         if (found := await read_end(count, _midnight(day), _midnight(day + DAY))) is not None:
@@ -130,9 +116,9 @@ async def check_timezone(session: AsyncSession, keys: Sequence[str], days: Seque
         for zone, first, other in (("+13:00", day - DAY, day + DAY), ("-11:00", day, day - DAY)):
             # Two days, as an answer for one may come without `clicks`.
             span = DateRange(_midnight(first), _midnight(first + 2 * DAY) - SECOND)
-            stats = await session.stats.collect(span, keys=keys[:MOST_COUNTED], timezone=zone)
-            if stats.days_complete and (stats.clicks.get(day) or stats.clicks.get(other)):
-                is_other.append(bool(stats.clicks.get(other)))
+            clicks = (await session.stats.collect(span, keys=keys, timezone=zone)).clicks
+            if clicks.get(day) or clicks.get(other):
+                is_other.append(bool(clicks.get(other)))
         # In one of the two zones any click has another date than in UTC.
         if len(is_other) == 2:
             return ZONE_OBEYED if any(is_other) else ZONE_IGNORED
@@ -145,9 +131,8 @@ CHECKS = {"range end": check_range_end, "timezone": check_timezone}
 
 async def days_with_clicks(session: AsyncSession, keys: Sequence[str]) -> list[date]:
     """Return the latest days that are over and have clicks."""
-    ever = await session.stats.collect(AllTime(), keys=keys)
-    years = ever.clicks_breakdown.items()
-    active = [(year, month) for year, months in years for month, n in months.items() if n]
+    ever = (await session.stats.collect(AllTime(), keys=keys)).clicks_breakdown
+    active = [(year, month) for year, months in ever.items() for month, n in months.items() if n]
     if not active:
         return []
     last = min(DateRange.parse("{:04}-{:02}".format(*max(active))).bounds[1], datetime.now(UTC).date() - DAY)

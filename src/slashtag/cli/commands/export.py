@@ -100,8 +100,7 @@ async def clicks(
             on_error=run.note_failure,
         )
 
-    told = {"timezone": selection.timezone or "+00:00", "selected": selection.text}
-    summary = await _export(output, run, table, f"{by}s", work, resolved.days, **told)
+    summary = await _export(output, run, table, f"{by}s", work, resolved.days, **selection.told)
     if by == "slashtag" and not selection.all_links:
         # Rows have clicks of links that are not selected too.
         warn_of_shared(run, summary.shared)

@@ -19,7 +19,7 @@ from typer import Argument, Option
 from ... import Change, InvalidRequestError, ShortUrl, SlashtagError
 from ..._internal import check_change
 from ..._wording import many
-from ...bulk_update import COLUMNS, BulkUpdate, DoubtfulChangesError, Preview, Problem, RowOutcome
+from ...bulk_update import COLUMNS, BulkUpdate, DoubtfulChangesError, Preview, RowOutcome
 from ...export import NAMED_URLS, named_url_row
 from ...tables import Column, Table
 from ..output import OutputOptions
@@ -105,8 +105,8 @@ class MemberOptions:
         """Return the change of one link; asks for the password."""
         given: dict[str, Any] = vars(self).copy()
         if all(value is None for value in given.values()):
-            file = f"; if it is a file of changes: --from {quote(key)}" if Path(key).is_file() else ""
-            raise InvalidRequestError(f"nothing to change of the link {key!r}{file}")
+            told = f"nothing to change of the link {key!r}"
+            raise InvalidRequestError(f"{told}; a file of changes is given with --from FILE")
         if self.password is not None:
             given["password"] = _password() if self.password else ""
         check_change(Change(1, **given))
@@ -131,7 +131,7 @@ async def update_url(
     ),
     dry_run: bool = Option(False, "--dry-run", help="Show what would change, and change nothing."),
     yes: bool = Option(
-        False, "--yes", help="Do not ask about what is doubtful, such as a scheme that browsers do not know."
+        False, "--yes", help="Send also what is doubtful, such as a scheme that browsers do not know."
     ),
 ) -> None:
     """Change one link, or with --from many.
@@ -153,7 +153,7 @@ async def update_url(
                     changes,
                     # Of one link there is nothing to go on with.
                     outcomes=None if source else Path(folder, "outcomes"),
-                    confirm=yes or partial(_confirm, run),
+                    confirm=yes,
                     or_id=key is not None,
                     progress=start_bar("updating", "rows"),
                 )
@@ -192,10 +192,6 @@ def _left(outcome: RowOutcome) -> tuple[Any, ...]:
     """Return the row of a change that is not made."""
     name = outcome.slashtag or str(outcome.key)
     return outcome.line, outcome.id, name, None, None, None, outcome.status, outcome.error
-
-
-def _confirm(run: Run, doubts: list[Problem]) -> bool:
-    return run.confirm(str(DoubtfulChangesError(doubts)))
 
 
 def _password() -> str:

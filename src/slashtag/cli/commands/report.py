@@ -7,7 +7,7 @@ from typer import Option
 from ..._wording import many
 from ...report import build, check_path, write
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, SelectionOptions, warn_of_shared
+from ..selection import COMPARE, PeriodArguments, SelectionOptions, in_words, warn_of_shared
 
 
 @command
@@ -48,5 +48,5 @@ async def report(
     run.note_statistics(found.stats)
     if not selection.untagged:
         warn_of_shared(run, selected.shared)
-    told = f"{resolved.text}: {many(found.stats.total, 'click')}; {run.cost()}"
+    told = f"{in_words(resolved, selection.timezone)}: {many(found.stats.total, 'click')}; {run.cost()}"
     run.say(f"{told}; open {output.resolve().as_uri()} in a browser")

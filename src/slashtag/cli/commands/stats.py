@@ -12,7 +12,7 @@ from ...export import hourly_clicks
 from ..asking import By, Question, queries_of
 from ..output import OutputOptions, table_of
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, warn_of_shared
+from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, in_words, warn_of_shared
 from ..stats_table import StatsTable
 
 
@@ -71,13 +71,7 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
             warn_of_shared(run, selected.shared)
         for found, _ in counted:
             run.note_statistics(found, by.names)
-        about = run.about(
-            session,
-            span=days,
-            timezone=zone or "+00:00",
-            compared_with=against,
-            selected=selection.text,
-        )
+        about = run.about(session, span=days, compared_with=against, **selection.told)
     table = StatsTable(by, counted, resolved)
     title = ", ".join(filter(None, [country, *by.names])) or "stats"
     title = f"{title} {days}" + f", compared with {against}" * bool(against)
@@ -87,14 +81,10 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
     for note in table.notes():
         run.say(note)
     total, before = counted[0].total.total, counted[-1].total.total
-    told = f"{country}, " * bool(country) + (
-        f"alltime ({selection.zone})" if resolved is None else resolved.text
-    )
+    told = "alltime" if resolved is None else f"{country or ''} {in_words(resolved, zone)}".strip()
     told += f": {many(total, 'click')}"
     if against:
         changed = change(total, before)
         told += f", compared with {against}: {many(before, 'click')}"
         told += "" if changed is None else f", {changed:+.1f} %"
     run.say(f"{told}; {written}{run.cost()}")
-    if output.file is not None:
-        run.say(str(about))

@@ -1,13 +1,12 @@
 """`slashtag sync`: an account into a database or warehouse, or Parquet files, again and again."""
 
 from datetime import datetime
-from functools import cache
 from importlib import import_module
 from typing import Any
 
 from typer import Argument, Option
 
-from ... import ConfigurationError, Progress
+from ... import ConfigurationError
 from ...counts import between
 from ..run import Run, command
 from ..selection import TIMEZONE
@@ -81,15 +80,7 @@ async def sync(
 
 def progress_of(start_bar: StartBar) -> Any:
     """Return what shows the progress of a load or an audit, in a bar for each table."""
-
-    @cache
-    def bar(table: str) -> Progress:
-        return start_bar(table, "links")
-
-    def show(table: str, done: int, total: int | None) -> None:
-        bar(table)(done, total)
-
-    return show
+    return lambda table, done, total: start_bar(table, "links")(done, total)
 
 
 def imported(command: str) -> Any:

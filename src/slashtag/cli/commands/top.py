@@ -6,12 +6,12 @@ from typer import Option
 
 from ... import ShortUrl
 from ..._wording import many
-from ...counts import Compared, change, compared, count, percent
-from ...tables import Row
+from ...counts import Compared, compared, comparison, count, percent
+from ...export import link_cells
 from ..asking import By, queries_of
 from ..output import OutputOptions, table_of
 from ..run import Run, command
-from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, warn_of_shared
+from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, in_words, warn_of_shared
 
 TOP = (
     *("slashtag", "id", "destination", "tag", "clicks", "percent"),
@@ -61,47 +61,25 @@ async def top(
             ranked = [link for link in chosen if link.slashtag in first]
             before = await stats.collect_each(query_before, keys=ranked, timezone=zone).to_dict()
         run.note_statistics(whole, ("total",))
-        about = run.about(
-            session,
-            span=resolved.days,
-            timezone=zone or "+00:00",
-            compared_with=against,
-            selected=selection.text,
-        )
+        about = run.about(session, span=resolved.days, compared_with=against, **selection.told)
     rows = compared(count(first), count(before), "slashtag", resolved.spans)
     rows = [row for row in sorted(rows, key=lambda row: -_rank(row, by)) if _rank(row, by) > 0][:limit]
+    keys = [row.labels[0] or "" for row in rows]
     links: dict[str, list[ShortUrl]] = {}
     for link in chosen:
         links.setdefault(link.slashtag or "", []).append(link)
     table = table_of(TOP, f"top {resolved.days}, compared with {against}")
-    written = output.print(table, [_row(row, links, names, whole.total) for row in rows], DRAWN, about)
+    cells = [
+        (*link_cells(key, links[key], names), row.clicks, percent(row.clicks, whole.total), *comparison(row))
+        for key, row in zip(keys, rows, strict=True)
+    ]
+    written = output.print(table, cells, DRAWN, about)
     # The total and the shares have clicks of links that are not selected too.
     warn_of_shared(run, Selected(chosen, listed=listed).shared)
     total = f"{many(whole.total, 'click')} of {many(len(links), 'link')}"
-    run.say(f"{resolved.text}, compared with {against}: {total}; {written}{run.cost()}")
-    if output.file is not None:
-        run.say(str(about))
+    run.say(f"{in_words(resolved, zone)}, compared with {against}: {total}; {written}{run.cost()}")
 
 
 def _rank(row: Compared, by: RankedBy) -> int:
     more = row.clicks - (row.before or 0)
     return {"clicks": row.clicks, "growth": more, "decline": -more}[by]
-
-
-def _row(row: Compared, links: dict[str, list[ShortUrl]], names: dict[int, str], total: int) -> Row:
-    """Return the row of a slashtag; of several links it has the destinations and tags of all."""
-    slashtag = row.labels[0] or ""
-    of = links.get(slashtag, [])
-    destinations = dict.fromkeys(link.destination or "" for link in of)
-    tags = dict.fromkeys(names.get(link.tag_id or 0, "") for link in of)
-    return (
-        slashtag,
-        of[0].id if len(of) == 1 else None,
-        ", ".join(filter(None, destinations)) or None,
-        ", ".join(filter(None, tags)) or None,
-        row.clicks,
-        percent(row.clicks, total),
-        row.compared_with,
-        row.before,
-        change(row.clicks, row.before),
-    )
