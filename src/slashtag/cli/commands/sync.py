@@ -80,7 +80,11 @@ async def sync(
 
 def progress_of(start_bar: StartBar) -> Any:
     """Return what shows the progress of a load or an audit, in a bar for each table."""
-    return lambda table, done, total: start_bar(table, "links")(done, total)
+
+    def show(table: str, done: int, total: int | None) -> None:
+        start_bar(table, "links")(done, total)
+
+    return show
 
 
 def imported(command: str) -> Any:
