@@ -1,4 +1,4 @@
-"""The same job under every kind of event loop and interpreter that users run, and where files run out."""
+"""The same job under every kind of event loop and interpreter that users run."""
 
 from __future__ import annotations
 
@@ -30,29 +30,3 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_job_with_a_bit_of_everything(options: list[str], loop: str) -> None:
     ran = run(*options, str(SCENARIO), loop)
     assert (ran.stdout, ran.stderr) == ("all so\n", "")
-
-
-WITHOUT_FILES = """
-import asyncio, resource
-from slashtag import AsyncSession, TransportError
-
-async def main():
-    async with AsyncSession("http://127.0.0.1:9", apikey="k" * 24, apisecret="s" * 16) as session:
-        before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # As many as are open: not one more.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
-        try:
-            await session.urls.page(1)
-        except TransportError as error:
-            print(error)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-asyncio.run(main())
-"""
-
-
-def test_out_of_file_descriptors_it_says_what_to_raise() -> None:
-    ran = run("-c", WITHOUT_FILES)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "ulimit -n" in ran.stdout

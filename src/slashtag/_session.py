@@ -80,7 +80,8 @@ class AsyncSession:
         range_end: Whether the service counts the last second of a date_range, which is undocumented; None:
             "inclusive".
         allow_http: Allow plain http to hosts other than loopback; None: no.
-        http: Your own session, never closed here.
+        http: Your own session, never closed; its pool needs `concurrency` connections, as waiting for one
+            counts towards the timeout.
         proxy: URL of an HTTP proxy; None: none.
 
     Where `concurrency`, `timeout`, `range_end`, `allow_http` or `proxy` is None, SLASHTAG_CONCURRENCY and its
@@ -143,7 +144,7 @@ class AsyncSession:
         credentials = Credentials(options["apikey"], options["apisecret"])
         self._transport = Transport(base, credentials, http, via)
         self._range_end: RangeEnd = options["range_end"]
-        self._concurrency = _within_pool(options["concurrency"], http)
+        self._concurrency: int = options["concurrency"]
         self._tasks = Tasks()
         #: Which path of statistics answers, of those that the document states and shows differently.
         self._statistics_paths: dict[str, str] = {}
@@ -293,13 +294,3 @@ class AsyncSession:
     def __repr__(self) -> str:
         name, state = self.metrics.name, " (closed)" if self._transport.closed else ""
         return f"<AsyncSession {name + ': ' * bool(name)}{self.base_url}{state}>"
-
-
-def _within_pool(concurrency: int, http: aiohttp.ClientSession | None) -> int:
-    """Return the concurrency, limited to the size of the connection pool of `http`.
-
-    A wait for a connection would count towards the timeout of the request.
-    """
-    connector = None if http is None else http.connector
-    limits = [connector.limit, connector.limit_per_host] if connector is not None else []
-    return min([concurrency, *(limit for limit in limits if limit)])
