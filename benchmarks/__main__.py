@@ -1,8 +1,6 @@
 """Run all benchmarks and print one table: what, figure, goal, met.
 
-python -m benchmarks [--size FACTOR] [--rounds N] [--only NAME] [--results DIRECTORY] [--json]
-
-Also writes results.json and results.md into benchmarks/results.
+python -m benchmarks [--size FACTOR] [--rounds N] [--only NAME] [--json]
 """
 
 from __future__ import annotations
@@ -14,10 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-from ._measure import Row, markdown, parser, table
+from ._measure import Row, parser, table
 
 HERE = Path(__file__).parent
 SCRIPTS = ("request", "listing", "each", "memory", "startup", "loads")
@@ -35,7 +32,6 @@ def measure(size: float, rounds: int, only: str) -> Iterator[Row]:
     for script in SCRIPTS:
         if only not in script:
             continue
-        began = perf_counter()
         try:
             options = ["--size", str(size), *(["--rounds", str(rounds)] if rounds else [])]
             for told in run(script, options):
@@ -43,27 +39,17 @@ def measure(size: float, rounds: int, only: str) -> Iterator[Row]:
                 yield Row(**told)
         except (OSError, subprocess.CalledProcessError, ValueError) as error:
             yield Row(f"{script}.py", None, goal="<= 0", note=f"does not run: {error}")
-        print(f"{script}: {perf_counter() - began:.0f} s", file=sys.stderr)
 
 
 def main() -> int:
     made = parser(__doc__)
     made.add_argument("--only", default="", help="scripts whose name contains this")
-    made.add_argument("--results", type=Path, default=HERE / "results", help="where the files go")
     options = made.parse_args()
     rows = list(measure(options.size, options.rounds, options.only))
-    results: Path = options.results
-    results.mkdir(parents=True, exist_ok=True)
-    told = {
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "size": options.size,
-        "rows": [row.told() for row in rows],
-    }
-    (results / "results.json").write_text(json.dumps(told, indent=1) + "\n")
-    (results / "results.md").write_text(markdown(rows) + "\n")
     missed = [row for row in rows if row.met is False]
     if options.json:
+        machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+        told = {"machine": machine, "size": options.size, "rows": [row.told() for row in rows]}
         print(json.dumps(told, indent=1))
     else:
         print(table(rows))

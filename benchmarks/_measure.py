@@ -126,13 +126,3 @@ def table(rows: Sequence[Row]) -> str:
         f"{line[0]:{what}}  {line[1]:>{figure}}  {line[2]:>{goal}}  {line[3]:{met}}  {note}".rstrip()
         for line, note in zip(lines, notes, strict=True)
     )
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """Set the rows that have a goal as a Markdown table."""
-    lines = ["| what | figure | goal | met |", "|---|---:|---:|---|"]
-    for row in rows:
-        if row.goal is not None:
-            told = "absent" if row.figure is None else f"{row.figure:#.3g} {row.unit}"
-            lines.append(f"| {row.what} | {told} | {row.goal} | {'yes' if row.met else '**no**'} |")
-    return "\n".join(lines)

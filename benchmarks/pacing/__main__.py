@@ -4,7 +4,6 @@ Each class of servers is one line: the mean utilisation of the throttle (the tim
 limit, over its time), the least, its mean waste (429s over requests), and how many goals are met; beside it
 what botocore's adaptive mode and plain exponential backoff reach. A job that takes them over ten times the
 time of the oracle counts as 0, and its 429s are left out. `--each` prints a line for each server too.
-`--constants` moves each constant of the throttle by 30 % and prints which classes of goals notice.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import argparse
 import json
 import subprocess
 import sys
-from collections import Counter
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -28,12 +26,10 @@ if __package__ in (None, ""):  # run as a script
 from benchmarks.pacing.cases import Case, cases  # noqa: E402
 from benchmarks.pacing.peers import PEERS  # noqa: E402
 from benchmarks.pacing.simulate import CONCURRENCY, Policy, oracle, run  # noqa: E402
-from slashtag._core.throttle import throttle  # noqa: E402
 from slashtag._core.throttle.throttle import Throttle  # noqa: E402
 
 SEEDS = 3
 PATIENCE, PATIENCE_WITH_PEERS = 50, 10  # times the oracle's time, after which the utilisation counts as 0
-MOVED = 0.3  # part by which constants are moved
 MOST_MICROSECONDS = 2.5
 
 
@@ -90,34 +86,6 @@ def cost(rate: float | None, requests: int = 200_000) -> float:
     return (process_time() - start) / requests * 1e6
 
 
-def moved(chosen: list[int], size: float, only: str) -> int:
-    """Print which classes meet fewer goals, or more, when a constant is moved; return those unnoticed."""
-    ours = [case for case in cases() if only in f"{case.row}: {case.label}"]
-
-    def met() -> Counter[str]:
-        found = [(case, measure(case, None, chosen, size)) for case in ours]
-        return Counter(case.row for case, result in found if is_met(case, result))
-
-    def move(name: str, value: float) -> None:
-        setattr(throttle, name, value)
-
-    before, unnoticed = met(), 0
-    print(f"{before.total()} of {len(ours)} goals met as it is")
-    for name, value in list(vars(throttle).items()):
-        if not name.isupper() or not isinstance(value, int | float):
-            continue
-        told = []
-        for factor in (1 - MOVED, 1 + MOVED):
-            move(name, value * factor)
-            after = met()
-            changed = {row: after[row] - before[row] for row in before | after if after[row] != before[row]}
-            told.append(", ".join(f"{row} {n:+}" for row, n in changed.items()) or "nothing")
-        move(name, value)
-        unnoticed += told == ["nothing", "nothing"]
-        print(f"{name:10}less: {told[0]}; more: {told[1]}", flush=True)
-    return unnoticed
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pacing",
@@ -130,14 +98,11 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, help="take this seed and those after it, not the commit's")
     parser.add_argument("--only", default="", help="servers whose class and name contain this")
     parser.add_argument("--each", action="store_true", help="print each server, not its class only")
-    parser.add_argument("--constants", action="store_true", help="move each constant of the throttle instead")
     options = parser.parse_args()
 
     chosen = seeds(options.seeds)
     if options.first_seed is not None:
         chosen = [options.first_seed + n for n in range(options.seeds)]
-    if options.constants:
-        return moved(chosen, options.size, options.only)
     results: list[dict[str, Any]] = []
     # Each class is printed once, when its last server is measured.
     for case in sorted(cases(), key=lambda case: case.row):
