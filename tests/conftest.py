@@ -42,7 +42,7 @@ def kept_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def pytest_configure(config: pytest.Config) -> None:
     # The workers that xdist starts are measured by `make coverage`, not the processes that tests start.
     if not config.getoption("numprocesses", None):
-        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+        os.environ.pop("COVERAGE_PROCESS_START", None)
 
 
 #: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
