@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from slashtag.sandbox import Sandbox
-from tests.support.sandboxes import refused_link
+from tests.support.sandboxes import refused_links
 
 from .conftest import Cli, names, objects
 from .test_entry import SCRIPT
@@ -91,7 +91,7 @@ def test_a_signal_ends_a_load_and_the_next_one_goes_on(cli: Cli, box: Sandbox) -
 
 def test_a_link_that_fails_is_told_and_the_exit_code_is_3(cli: Cli, own: Sandbox) -> None:
     sync = ("sync", "clicks.duckdb", "--since", "2024-06-01")
-    with refused_link(own, "a7", 403):
+    with refused_links(own, {"a7"}, 403):
         ran = cli(*sync)
         audited = cli("audit", "clicks.duckdb")
     assert (ran.code, audited.code) == (3, 3)

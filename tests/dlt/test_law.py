@@ -22,7 +22,7 @@ from slashtag import parse_zone
 from slashtag.dlt import _reconcile
 from slashtag.sandbox import Sandbox
 from tests.support.laws import examples
-from tests.support.sandboxes import refused_link
+from tests.support.sandboxes import refused_links
 from tests.support.warehouses import (
     DAY,
     START,
@@ -166,7 +166,7 @@ class Account:
         rng = self.rng
         match rng.choice(MISHAPS):
             case "refused" if self.box.truth.urls():
-                with refused_link(self.box, rng.choice(self.box.truth.urls()).slashtag, 403):
+                with refused_links(self.box, {rng.choice(self.box.truth.urls()).slashtag}, 403):
                     self.load()
             case "edited":
                 self.load()

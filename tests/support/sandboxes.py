@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import msgspec
@@ -71,41 +71,23 @@ def new_key(box: Sandbox, apikey: str) -> Iterator[None]:
         service._credentials = (before, box.apisecret)
 
 
-@contextmanager
-def refused_link(box: Sandbox, slashtag: str, status: int) -> Iterator[None]:
-    """Answer statistics of a slashtag, and of all requested with it, with an error."""
-    with refused_links(box, {slashtag}, status):
-        yield
+def refused_links(box: Sandbox, slashtags: Set[str], status: int) -> AbstractContextManager[None]:
+    """Answer statistics of these slashtags, and of all requested with them, with an error."""
+    return _refused(box, lambda query: not slashtags.isdisjoint(query.get("url_keys", "").split(",")), status)
 
 
-@contextmanager
-def refused_links(box: Sandbox, slashtags: Set[str], status: int, day: str = "") -> Iterator[None]:
-    """Answer statistics of these slashtags, of ranges that begin on a day, with an error."""
-
-    def is_refused(query: Any) -> bool:
-        is_day = query.get("date_range", "").startswith(day)
-        return is_day and not slashtags.isdisjoint(query.get("url_keys", "").split(","))
-
-    with _refused(box, is_refused, status):
-        yield
-
-
-@contextmanager
-def refused_tag(box: Sandbox, tag: str, status: int) -> Iterator[None]:
+def refused_tag(box: Sandbox, tag: str, status: int) -> AbstractContextManager[None]:
     """Answer statistics of a tag with an error."""
-    with _refused(box, lambda query: query.get("tag") == tag, status):
-        yield
+    return _refused(box, lambda query: query.get("tag") == tag, status)
 
 
-@contextmanager
-def _refused(box: Sandbox, is_refused: Callable[[Any], bool], status: int) -> Iterator[None]:
+def _refused(box: Sandbox, is_refused: Callable[[Any], bool], status: int) -> AbstractContextManager[None]:
     def refuse(asked: Any, answered: Any) -> Any:
         if not is_refused(asked.query):
             return answered
         return msgspec.structs.replace(answered, status=status, message="An error.", data=[])
 
-    with altered(box, refuse):
-        yield
+    return altered(box, refuse)
 
 
 @contextmanager

@@ -82,11 +82,9 @@ class Service:
     most_in_flight: int = 0
     _in_flight: int = 0
     scrubber = Scrubber(())
-    loop: Any = None
-    closed = False
 
     def bind(self) -> None:
-        self.loop = asyncio.get_running_loop()
+        """Belong to any loop."""
 
     async def exchange(
         self, call: Call[Any], began: float, timeout: float, max_bytes: int
@@ -112,15 +110,11 @@ class Service:
         return [time for time, call in self.sent if not paths or call.path in paths]
 
 
-def sender(
-    service: Service, policy: RetryPolicy | None = None, concurrency: int = 32, **options: Any
-) -> Sender:
+def sender(service: Service, policy: RetryPolicy | None = None, concurrency: int = 32) -> Sender:
     """Return a sender to a service."""
-    admission = Admission(Throttle(concurrency, options.pop("rate", None)))
-    given = {"timeout": 30.0, "max_response_bytes": 2**20, "journal": None}
-    return Sender(
-        cast("Any", service), admission, Metrics(admission), retry=policy or RetryPolicy(), **given | options
-    )
+    admission = Admission(Throttle(concurrency, None))
+    metrics, policy = Metrics(admission), policy or RetryPolicy()
+    return Sender(cast("Any", service), admission, metrics, None, 30.0, policy, 2**20)
 
 
 def call(path: str = "page", method: str = "GET", **members: Any) -> Call[Any]:
@@ -137,7 +131,7 @@ async def outcome(work: Awaitable[object]) -> SlashtagError | None:
     return None
 
 
-async def job(sends: Sender, paths: list[str], workers: int = 32) -> dict[str, SlashtagError | None]:
+async def job(sends: Sender, paths: list[str]) -> dict[str, SlashtagError | None]:
     """Send calls as an operation does, by workers that never stop; return what became of each."""
     left, found, one = iter(paths), dict[str, SlashtagError | None](), sends.of_operation()
 
@@ -145,5 +139,5 @@ async def job(sends: Sender, paths: list[str], workers: int = 32) -> dict[str, S
         for path in left:
             found[path] = await outcome(one.send(call(path)))
 
-    await asyncio.gather(*(work() for _ in range(workers)))
+    await asyncio.gather(*(work() for _ in range(32)))
     return found
