@@ -14,7 +14,6 @@ from slashtag import (
     Change,
     DateRange,
     Failure,
-    InvalidRequestError,
     ShortUrl,
     Year,
 )
@@ -56,25 +55,6 @@ async def total_of_sum(api: AsyncSession, query: Year, **options: Any) -> int:
 
 
 TOTALS = pytest.mark.parametrize("total", [total_of_each, total_of_sum])
-
-
-@TOTALS
-async def test_asynchronous_slashtags_that_cannot_be_asked_for_are_told(
-    account: Account, total: Callable[..., Coroutine[Any, Any, int]]
-) -> None:
-    keys = [*account.keys[:50], "a,b", "", *account.keys[50:60]]
-    failures: list[Failure] = []
-    async with account.serve() as box, client(box) as api:
-        counted = await total(api, Year(2024), keys=slowly(keys), on_error=failures.append)
-        assert counted == sum(box.truth.year(2024, keys=[key]).clicks_total for key in account.keys[:60])
-        with pytest.raises(InvalidRequestError, match="comma"):
-            await total(api, Year(2024), keys=slowly(keys))
-        with pytest.raises(TypeError, match="slashtags or ShortUrls"):
-            await total(api, Year(2024), keys=slowly([None]), on_error=failures.append)
-    assert [(failure.label, type(failure.error)) for failure in failures] == [
-        ("slashtag 'a,b'", InvalidRequestError),
-        ("slashtag ''", InvalidRequestError),
-    ]
 
 
 @TOTALS

@@ -59,15 +59,6 @@ async def test_without_either_path_the_404_is_raised_and_remembered(account: Acc
         assert isinstance(await api.stats.collect(Year(2024), keys=["a"]), PeriodStats)
 
 
-async def test_a_404_of_both_paths_is_raised_as_that_of_the_stated_one() -> None:
-    async with scripted(wire.envelope(404, "Not found.", [])) as (server, api):
-        for _ in range(2):
-            with pytest.raises(NotFoundError) as caught:
-                await api.stats.collect(AllTime(), tag="spring")
-            assert caught.value.path == "stats/alltime"
-        assert paths(server) == [STATED["all"], SAMPLES, STATED["all"]]
-
-
 async def test_a_router_that_does_not_know_the_path_need_not_answer_as_the_service_does() -> None:
     def script(request: wire.Request) -> wire.Answer:
         return wire.ok(PERIOD) if request.path == SAMPLES else wire.html(404)
