@@ -14,11 +14,10 @@ from typing import Any
 from .._credentials import account_hash
 from .._errors import ConfigurationError, JournalError
 
-APPLICATION_ID = 0x736C7467  # "sltg"
-VERSION = 7
+#: Application id of SQLite: "slt", and the version of the format.
+KIND = 0x736C7407
 _SCHEMA = (
-    f"PRAGMA application_id={APPLICATION_ID}",
-    f"PRAGMA user_version={VERSION}",
+    f"PRAGMA application_id={KIND}",
     "CREATE TABLE job (salt TEXT NOT NULL, account BLOB NOT NULL)",
     "CREATE TABLE answer (request BLOB PRIMARY KEY, made REAL NOT NULL, body BLOB NOT NULL)",
     # Ids of links, or slashtags.
@@ -73,13 +72,12 @@ class JournalFile:
         """Lock the file, and check whose it is, or make it that of the job if it is new."""
         file.execute("PRAGMA locking_mode=EXCLUSIVE")
         file.execute("BEGIN EXCLUSIVE")
-        kind = [_one(file, f"PRAGMA {name}") for name in ("application_id", "user_version")]
         if not _one(file, "SELECT count(*) FROM sqlite_schema"):
             for statement in _SCHEMA:
                 file.execute(statement)
             salt = secrets.token_hex(16)
             file.execute("INSERT INTO job VALUES (?, ?)", (salt, account_hash(apikey, salt, base_url)))
-        elif kind != [APPLICATION_ID, VERSION]:
+        elif _one(file, "PRAGMA application_id") != KIND:
             raise self._unfit("is not a journal of slashtag, or of another version")
         else:
             salt, account = file.execute("SELECT * FROM job").fetchone()
