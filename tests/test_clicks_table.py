@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import sys
 from collections import Counter
@@ -131,8 +130,8 @@ def test_no_frame_is_made_of_a_partial_table_unless_asked_for(stats: Statistics)
     table = clicks_by(("slashtag", "dimension", "label", "clicks"), ("a", stats))
     with pytest.raises(ExportError):
         arrow.table(table)
-    about = json.loads(table.to_arrow(partial=True).schema.metadata[b"slashtag"])
-    assert about == {"complete": False, "missing": 0, "incomplete": ["a"]}
+    assert len(table.to_arrow(partial=True)) == len(list(table.rows()))
+    assert (table.complete, table.incomplete) == (False, ["a"])
 
 
 def test_days_are_whole_though_a_dimension_is_not() -> None:

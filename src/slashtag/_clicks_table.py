@@ -80,8 +80,7 @@ class ClicksTable:
         between = list(zip(*labels, strict=True)) or [()] * (len(self.names) - 2)
         clicks = list(chain.from_iterable(counts for *_, counts in self._parts))
         kinds: dict[str, Kind] = {name: _KINDS.get(name, "text") for name in self.names}
-        about = {"complete": self.complete, "missing": self.missing, "incomplete": self.incomplete}
-        return arrow_columns(kinds, [keys, *between, clicks], about)
+        return arrow_columns(kinds, [keys, *between, clicks])
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

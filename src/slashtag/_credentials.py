@@ -37,8 +37,8 @@ class Credentials:
     """
 
     def __init__(self, apikey: str | None, apisecret: str | None) -> None:
-        self.apikey = _checked("apikey", hidden(apikey), 20, 30)
-        self.apisecret = _checked("apisecret", hidden(apisecret), 12, 20)
+        self.apikey = _checked("apikey", apikey, 20, 30)
+        self.apisecret = _checked("apisecret", apisecret, 12, 20)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -70,7 +70,7 @@ class Proxy:
     """
 
     def __init__(self, text: str) -> None:
-        url, user, self.password = _parsed(hidden(text))
+        url, user, self.password = _parsed(text)
         if url is None:
             raise ConfigurationError("the proxy must be a URL such as http://proxy.example:3128")
         if url.raw_path not in ("", "/") or url.raw_query_string or url.raw_fragment:

@@ -38,7 +38,6 @@ from ._resources.urls import Change, Outcome
 from ._sending.metrics import Metrics
 from ._session import AsyncSession
 from ._summed_statistics import GeoStats, PeriodStats, RangeStats, Statistics
-from ._version import __version__
 
 __all__ = [
     "APIError",
@@ -89,6 +88,5 @@ __all__ = [
     "UnknownTagError",
     "Year",
     "Zone",
-    "__version__",
     "parse_zone",
 ]

@@ -3,7 +3,6 @@
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
-from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from msgspec.structs import asdict
@@ -247,31 +246,28 @@ class RunningSum(Generic[S]):
     """
 
     def __init__(self, kind: type[S], span: Span | None = None) -> None:
-        self._kind = kind
-        self._span = span
-        self._maps: dict[str, dict[Any, int]] = {name: {} for name in kind.DIMENSIONS}
-        self._months: dict[str, Any] = {"clicks_breakdown": {}} if kind is PeriodStats else {}
-        self._numbers = _numbers(kind).copy()
+        self._kind, self._span = kind, span
+        self._members = asdict(kind())
+        self._shared = dict[str, None].fromkeys(self._members.pop("shared"))
         self._with_clicks = 0
-        self._shared: dict[str, None] = {}
 
     def add(self, part: S, /) -> None:
         """Add statistics of this class."""
-        for name, into in self._maps.items():
-            add_counts(into, getattr(part, name))
-        for name, years in self._months.items():
-            for year, months in getattr(part, name).items():
-                add_counts(years.setdefault(year, {}), months)
-        for name, value in self._numbers.items():
+        for name, value in self._members.items():
             more = getattr(part, name)
-            self._numbers[name] = (value and more) if isinstance(value, bool) else (value + more)
+            if name == "clicks_breakdown":
+                for year, months in more.items():
+                    add_counts(value.setdefault(year, {}), months)
+            elif isinstance(value, dict):
+                add_counts(value, more)
+            else:
+                self._members[name] = (value and more) if isinstance(value, bool) else value + more
         self._with_clicks += part.total > 0
-        if part.shared:
-            self.add_shared(part.shared)
+        self.add_shared(part.shared)
 
     def add_missing(self, requests: int) -> None:
         """Count requests whose answers are missing; a negative number for those that are there after all."""
-        self._numbers["missing"] += requests
+        self._members["missing"] += requests
 
     def add_shared(self, slashtags: Iterable[str]) -> None:
         """Name slashtags that several of the links given have."""
@@ -279,12 +275,6 @@ class RunningSum(Generic[S]):
 
     def result(self) -> S:
         """Return the sum so far."""
-        members: dict[str, Any] = {**self._maps, **self._months, **self._numbers}
+        members = self._members.copy()
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
         return self._kind(**members, shared=tuple(self._shared))
-
-
-@cache
-def _numbers(kind: type[Statistics]) -> dict[str, Any]:
-    """Return the members that are numbers or flags, as they are in empty statistics."""
-    return {name: value for name, value in asdict(kind()).items() if isinstance(value, int)}

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def many(n: int, one: str, more: str | None = None) -> str:
-    """Return a count with its noun; `more` is the plural if it is not formed with s."""
-    return f"{n:,} {one if n == 1 else more or f'{one}s'}"
+def many(n: int, one: str) -> str:
+    """Return a count with its noun."""
+    return f"{n:,} {one if n == 1 else f'{one}s'}"
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
     """Return a question about the name that is most like the one given, in any case; empty if none is."""
-    by_folded = {name.casefold(): name for name in reversed([*names]) if name}
+    by_folded = {name.casefold(): name for name in names}
     close = get_close_matches(given.casefold(), by_folded, n=1)
     return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""
