@@ -118,13 +118,20 @@ async def test_a_slashtag_that_always_fails_is_asked_alone_in_the_rest_of_the_ru
         assert (await api.stats.retry(stats, failures)).total == 200
 
 
+async def test_where_failures_are_not_told_no_part_of_a_batch_that_fails_is_sent() -> None:
+    async with serving(session={"retry": ONCE}) as (box, api):
+        with refused_links(box, {"k17"}, 500), pytest.raises(SlashtagError):
+            await api.stats.collect(Year(2024), keys=[f"k{n}" for n in range(50)])
+        assert len(box.requests) == 1
+
+
 async def test_tags_that_do_not_exist_say_nothing_about_others() -> None:
     async with serving(urls=20, clicks=200, tags=1) as (box, api):
-        names = [*(f"unknown {n}" for n in range(60)), *(tag.name for tag in box.truth.tags())]
+        names = [*(f"unknown {n}" for n in range(70)), *(tag.name for tag in box.truth.tags())]
         failures: list[Failure] = []
         stats = await api.stats.collect(Year(2024), tags=names, on_error=failures.append)
         assert {type(failure.error) for failure in failures} == {UnknownTagError}
-        assert len(failures) == 60
+        assert len(failures) == 70
         assert stats.total == (await api.stats.collect(Year(2024), tags=names[-1:])).total
 
 
