@@ -137,9 +137,10 @@ async def export_clicks(
     first: rows say of which link they are. Where several share a slashtag, they have what differs with
     commas, and no id. Rows come in the order of `keys` or of tags, listed links by `hits`, the most first.
 
-    `progress` is called with (series done, series or None). With `on_error` what failed is passed on as a
-    Failure and left out; where nothing was answered the first failure is raised as well. Raises TypeError for
-    a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date or date range).
+    `progress` is called with (steps done, total or None), as by `collect_each`. With `on_error` what failed
+    is passed on as a Failure and left out; where nothing was answered the first failure is raised as well.
+    Raises TypeError for a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date
+    or date range).
     """
     zone, query = parse_zone(timezone), _until_today(query, timezone)
     if (keys is not None) + (tags is not None) > 1 or isinstance(keys, str) or isinstance(tags, str):

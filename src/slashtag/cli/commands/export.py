@@ -100,7 +100,7 @@ async def clicks(
             on_error=run.note_failure,
         )
 
-    summary = await _export(output, run, table, f"{by}s", work, resolved.days, **selection.told)
+    summary = await _export(output, run, table, "steps", work, resolved.days, **selection.told)
     if by == "slashtag" and not selection.all_links:
         # Rows have clicks of links that are not selected too.
         warn_of_shared(run, summary.shared)
