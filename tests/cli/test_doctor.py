@@ -125,12 +125,3 @@ def test_the_first_click_is_read_right_whatever_follows(reading: str, clicks: li
     count = counting(clicks, reading)
     assert asyncio.run(read_end(count, MIDNIGHT, MIDNIGHT + DAY)) == READINGS[reading]
     assert asyncio.run(read_end(count, MIDNIGHT, MIDNIGHT + SECOND)) is None
-
-
-async def test_counts_that_change_are_unclear() -> None:
-    answers = iter(range(1, 100))
-
-    async def changing(*_: object) -> int:
-        return next(answers)
-
-    assert await read_end(changing, MIDNIGHT, MIDNIGHT + DAY) is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from datetime import date, timedelta
 from pathlib import Path
@@ -28,15 +26,6 @@ def days(box: Sandbox) -> dict[tuple[str, str], int]:
         for key, true in box.truth.per_key(*SPAN).items()
         for day in every
     }
-
-
-def test_without_a_file_rows_go_to_stdout(cli: Cli, box: Sandbox) -> None:
-    expected = [tag.name for tag in box.truth.tags()]
-    assert [tag["name"] for tag in objects(cli("export", "tags").out)] == expected
-    ran = cli("export", "tags", "--format", "csv")
-    assert [row["name"] for row in csv.DictReader(io.StringIO(ran.out))] == expected
-    assert f"{len(expected)} rows to stdout; " in ran.err
-    assert f"account: {box.base_url}" in ran.err
 
 
 def test_clicks_by_dimension(cli: Cli, box: Sandbox) -> None:
@@ -99,14 +88,6 @@ def test_a_request_that_fails_ends_it_and_the_file_stays(
     assert ran.code == 1
     assert names(tmp_path) == ["c.csv"]
     assert (tmp_path / "c.csv").read_text() == "what an earlier run wrote"
-
-
-def test_a_file_in_the_place_of_the_journal_is_left_alone(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / ".a.csv.journal").write_bytes(b"my own notes")
-    ran = cli(*CLICKS, "-o", str(tmp_path / "a.csv"))
-    assert ran.code == 1
-    assert ran.error.endswith("remove it to begin anew")
-    assert (tmp_path / ".a.csv.journal").read_bytes() == b"my own notes"
 
 
 # --- going on --------------------------------------------------------------------------------------------

@@ -50,11 +50,6 @@ def test_each_option_selects_the_same_links(
     assert clicks(cli, "--keys-file", "-") == count
 
 
-def test_tags_and_the_links_without_one_are_all_links(cli: Cli, box: Sandbox) -> None:
-    tags = [word for tag in box.truth.tags() for word in ("--tag", tag.name)]
-    assert clicks(cli, *tags) + clicks(cli, "--untagged") == clicks(cli)
-
-
 def test_what_no_link_has_is_told_and_the_rest_is_counted(
     cli: Cli, box: Sandbox, slashtags: list[str]
 ) -> None:

@@ -69,16 +69,6 @@ def test_a_proxy_is_asked(cli: Cli, box: Sandbox, have: object) -> None:
     assert {arrival.path for arrival in box.requests} == {f"{box.base_url}/api/v1/tags"}
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("timeout", "soon"), ("log_format", "xml")])
-def test_a_wrong_value_is_an_error_that_names_the_setting(
-    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str, wrong: str
-) -> None:
-    monkeypatch.setenv(f"SLASHTAG_{name.upper()}", wrong)
-    forget(box)
-    ran = cli("tags", "list")
-    assert (ran.code > 0, name in ran.error.lower(), list(box.requests)) == (True, True, [])
-
-
 @pytest.mark.parametrize(("given", "meant"), [("TIMEZON", "TIMEZONE"), ("LOGFORMAT", "LOG_FORMAT")])
 def test_a_misspelt_variable_is_an_error_that_names_the_one_meant(
     cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, given: str, meant: str

@@ -242,10 +242,3 @@ def test_the_last_unit_of_a_span_ends_at_the_present(
     at(monkeypatch, *present.timetuple()[:6])
     rows = objects(cli("stats", "this-month", "--by", "day,device").out)
     assert sum(row["clicks"] for row in rows) == sum(each <= present for each in clicks)
-
-
-@pytest.mark.parametrize(("span", "unit"), [("2024-05", "day"), ("2024-05-01..2024-06-01", "month")])
-def test_31_days_are_drawn_by_day_and_more_by_month(cli: Cli, box: Sandbox, span: str, unit: str) -> None:
-    drawn = [line.split() for line in cli("stats", span, "--format", "table").out.splitlines()]
-    rows = [words[1] for words in drawn if words and words[0] in ("day", "month")]
-    assert rows == ([f"2024-05-{n:02d}" for n in range(1, 32)] if unit == "day" else ["2024-05", "2024-06"])

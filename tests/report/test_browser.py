@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import subprocess
-import zlib
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
@@ -127,30 +126,6 @@ def test_a_page_is_as_wide_as_the_screen_and_its_charts_can_be_read(
         assert found[str(width)]["scroll"] <= width, width
         assert found[str(width)]["charts"] == 1, width
         assert 8 <= found[str(width)]["letters"] <= 26, width
-
-
-@pytest.mark.parametrize(("width", "mode", "scheme"), [(1280, "light", 1), (390, "dark", 0)])
-def test_a_page_is_light_or_dark_as_its_reader_is(
-    chromium: str, tmp_path: Path, page: str, width: int, mode: str, scheme: int
-) -> None:
-    picture = tmp_path / "picture.png"
-    flags = [f"--blink-settings=preferredColorScheme={scheme}", f"--window-size={width},2000"]
-    _, console, asked = browse(chromium, tmp_path, page, f"--screenshot={picture}", *flags)
-    assert (console, asked) == ([], [])
-    assert (
-        first_pixel(picture.read_bytes()) == {"light": (0xF4, 0xF5, 0xF8), "dark": (0x0E, 0x12, 0x17)}[mode]
-    )
-
-
-def first_pixel(png: bytes) -> tuple[int, ...]:
-    """The colour of the upper left corner: there no filter changes anything."""
-    data, at = b"", 8
-    while at < len(png):
-        length = int.from_bytes(png[at : at + 4], "big")
-        if png[at + 4 : at + 8] == b"IDAT":
-            data += png[at + 8 : at + 8 + length]
-        at += 12 + length
-    return tuple(zlib.decompressobj().decompress(data, 4)[1:4])
 
 
 def test_a_page_is_printed_on_few_sheets(chromium: str, tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,19 +64,6 @@ def test_every_figure_is_on_the_page(clicks: list[int], counts: dict[str, int]) 
         assert [int(row.all("td")[0].text.replace(",", "")) for row in rows] == clicks
 
 
-def test_labels_of_days_are_the_same_in_every_time_zone_of_the_machine() -> None:
-    code = "from tests.report.figures import report; from slashtag.report import to_html; import re\n"
-    code += "print(re.findall('>([0-9]+ [JFM][a-z]+)<', to_html(report([1] * 60)))[:8])"
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"TZ": zone, "PATH": ""}, capture_output=True, check=True
-        ).stdout
-        for zone in ("UTC", "Pacific/Kiritimati", "America/Los_Angeles")
-    }
-    assert len(told) == 1
-    assert b"1 Jan" in told.pop()
-
-
 @pytest.mark.parametrize(
     ("clicks", "before", "text"),
     [
@@ -124,10 +108,3 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
         write(report([1]), path)
     assert path.read_bytes() == whole
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert importlib.util.find_spec("vl_convert")
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(ExportError, match=r"slashtag\[report\]"):
-        write(report([1]), tmp_path / "report.html")
