@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from slashtag.sandbox import Sandbox
 from tests.support.sandboxes import refused_links
 
 from .conftest import Cli, names, objects
+from .test_entry import SCRIPT, run
+from .test_export_runs import LIMITED
 
 if not os.environ.get("CI"):
     pytest.importorskip("dlt")
@@ -72,6 +76,18 @@ def test_a_link_that_fails_is_told_and_the_exit_code_is_3(cli: Cli, own: Sandbox
     assert (ran.code, audited.code) == (3, 3)
     assert ran.err.count("failed: ") == 1
     assert "'a7'" in ran.err
+    assert cli(*sync).code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no limits of file sizes")
+def test_a_full_disk_is_one_line(cli: Cli, own: Sandbox) -> None:
+    since = (datetime.now(UTC) - timedelta(days=40)).date().isoformat()
+    sync = ["sync", "clicks/", "--quiet", "--since", since]
+    # Compiled files would be cut too, and break every later run.
+    limited = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = run(sys.executable, "-c", LIMITED, "900", SCRIPT, *sync, env=limited)
+    (line,) = ran.stderr.splitlines()
+    assert (ran.returncode, line.startswith("error: ")) == (1, True)
     assert cli(*sync).code == 0
 
 
