@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from operator import itemgetter
 from os import environ
 from pathlib import Path
@@ -19,7 +20,6 @@ from typer import Argument, Option
 from ... import Change, InvalidRequestError, ShortUrl, SlashtagError
 from ..._internal import check_change
 from ..._wording import many
-from ...bulk_update import COLUMNS, BulkUpdate, DoubtfulChangesError, Preview, RowOutcome
 from ...export import NAMED_URLS, named_url_row
 from ...tables import Column, Table
 from ..output import OutputOptions
@@ -126,8 +126,9 @@ async def update_url(
         exists=True,
         dir_okay=False,
         metavar="FILE",
-        help=f"Changes of many links: a CSV file or workbook with columns of {', '.join(COLUMNS)}; or an "
-        "edited copy of `urls list`, whose changed rows are sent. Outcomes are recorded beside it.",
+        help="Changes of many links: an edited copy of `urls list`, whose changed rows are sent; or a table "
+        "of slashtag or id, and what is new: destination, new_slashtag, redirect_code, password, domain_id. "
+        "Outcomes are recorded beside it.",
     ),
     dry_run: bool = Option(False, "--dry-run", help="Show what would change, and change nothing."),
     yes: bool = Option(
@@ -145,10 +146,12 @@ async def update_url(
     if source is not None and any(value is not None for value in vars(members).values()):
         raise InvalidRequestError("with --from the file says which links are changed, and how")
     changes = source or [members.change(key or "")]
+    # Imported here: a listing does not need it.
+    bulk = import_module("...bulk_update", __package__)
     try:
         async with run.session() as session:
             with run.bars() as start_bar, TemporaryDirectory() as folder:
-                update = BulkUpdate(
+                update = bulk.BulkUpdate(
                     session,
                     changes,
                     # Of one link there is nothing to go on with.
@@ -164,8 +167,8 @@ async def update_url(
                 else:
                     async with update:
                         left = [each async for each in update if each.status != "done"]
-                    plan, made = update.planned or Preview(), update.summary["done"]
-    except DoubtfulChangesError as error:
+                    plan, made = update.planned or bulk.Preview(), update.summary["done"]
+    except bulk.DoubtfulChangesError as error:
         error.add_note("correct it, or give --yes to send it all the same")
         raise
     shown = plan.differences if dry_run or key is not None else []
@@ -176,7 +179,7 @@ async def update_url(
     if key is not None and left:
         raise SlashtagError(f"{key}: {left[0].error}; `slashtag urls list` shows the links as they are")
     if dry_run and plan.doubts and not yes:
-        run.warn(str(DoubtfulChangesError(plan.doubts)), "doubtful: ")
+        run.warn(str(bulk.DoubtfulChangesError(plan.doubts)), "doubtful: ")
     if left:
         run.mark_incomplete()
     n = Counter(each.status for each in left)
@@ -188,7 +191,7 @@ async def update_url(
         run.say(f"outcomes in {update.path}; to undo the changes of {many(update.undoes, 'link')}: {undo}")
 
 
-def _left(outcome: RowOutcome) -> tuple[Any, ...]:
+def _left(outcome: Any) -> tuple[Any, ...]:
     """Return the row of a change that is not made."""
     name = outcome.slashtag or str(outcome.key)
     return outcome.line, outcome.id, name, None, None, None, outcome.status, outcome.error
