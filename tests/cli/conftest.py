@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -41,11 +40,6 @@ class Ran:
         assert self.out == ""
         (line,) = self.err.splitlines()
         return line
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines of stderr, without the times of those that bear one."""
-        return [re.sub(r"^\d{4}-\d\d-\d\dT[\d:]{8}\+00:00 ", "", line) for line in self.err.splitlines()]
 
 
 Cli = Callable[..., Ran]

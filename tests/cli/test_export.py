@@ -57,7 +57,7 @@ def test_links_that_fail_are_told_and_left_out_and_asked_again_by_the_next_run(
     with one_more_link(box, "a,b"):
         ran = cli(*command)
     assert ran.code == 3
-    (failure,) = (line for line in ran.lines if line.startswith("failed: "))
+    (failure,) = (line for line in ran.err.splitlines() if line.startswith("failed: "))
     assert failure.startswith("failed: slashtag 'a,b': ")
     assert "complete: false, missing: a,b" in ran.err
     assert names(tmp_path) == [".c.parquet.journal", ".c.parquet.links", "c.parquet"]
