@@ -31,11 +31,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kept_rates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep learnt rates in a folder of the tests, and find no login that somebody saved."""
+def _no_saved_login(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Find no login that somebody saved on this machine."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 
@@ -59,26 +58,25 @@ DIFFERS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--differs", action="store_true", help="run what may differ between Pythons")
     parser.addoption("--eighth", type=int, metavar="N", help="run an eighth of the tests, chosen by N")
-    parser.addoption(
-        "--differs", action="store_true", help="with --eighth, all that may differ between Pythons"
-    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    number = config.getoption("eighth")
-    if number is None:
+    number, differs = config.getoption("eighth"), config.getoption("differs")
+    if number is None and not differs:
         return
-    differs = DIFFERS if config.getoption("differs") else ()
-    if missing := [path for path in differs if not (config.rootpath / path).exists()]:
+    if missing := [path for path in DIFFERS if not (config.rootpath / path).exists()]:
         raise pytest.UsageError(f"tests/conftest.py: DIFFERS names {missing}, which are not there")
-    chosen = [
-        item
-        for item in items
-        if item.nodeid.startswith(differs) or zlib.crc32(item.nodeid.encode()) % 8 == number % 8
-    ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = chosen
+
+    def is_chosen(item: pytest.Item) -> bool:
+        if differs and item.nodeid.startswith(DIFFERS):
+            return True
+        return number is not None and zlib.crc32(item.nodeid.encode()) % 8 == number % 8
+
+    left_out = [item for item in items if not is_chosen(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if is_chosen(item)]
 
 
 #: A collection that takes longer than this, in seconds, goes through much that is there to stay.
