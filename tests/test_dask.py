@@ -18,6 +18,7 @@ from slashtag import (
     ConfigurationError,
     DateRange,
     Plan,
+    TransportError,
     UnknownTagError,
     Year,
 )
@@ -102,9 +103,14 @@ def test_nothing_is_asked_for_no_links(client: Any, box: Sandbox) -> None:
     assert box.requests == []
 
 
-def test_workers_that_are_killed_change_nothing(client: Any, box: Sandbox) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_workers_that_are_killed_change_nothing_or_are_an_error(
+    cluster: Any, client: Any, box: Sandbox, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
     plan, box.latency = plan_of(box), 0.2
     pids = client.run(os.getpid)
+    if is_lost:
+        monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
 
     def kill() -> None:
         while not box.requests:
@@ -114,9 +120,12 @@ def test_workers_that_are_killed_change_nothing(client: Any, box: Sandbox) -> No
 
     killer = threading.Thread(target=kill)
     killer.start()
-    stats = collect(client, plan, concurrency=2)
+    if is_lost:
+        with pytest.raises(TransportError):
+            collect(client, plan, concurrency=2)
+    else:
+        assert collect(client, plan, concurrency=2) == alone(box, plan)
     killer.join()
-    assert stats == alone(box, plan)
     client.wait_for_workers(2, timeout=90)
 
 
