@@ -35,7 +35,7 @@ def collect(client: Any, plan: Plan[Any], **options: Any) -> Any:
     """
     if wrong := sorted({"apikey", "apisecret", "http", "journal"} & options.keys()):
         raise ConfigurationError(f"workers have their own {', '.join(wrong)}")
-    name, ended = f"slashtag-{secrets.token_hex(8)}", threading.Event()
+    name, ended = f"slashtag-{secrets.token_hex()}", threading.Event()
 
     async def run() -> Any:
         parts = plan.split(-(-len(plan) // _MOST) or 1)
@@ -50,7 +50,7 @@ def collect(client: Any, plan: Plan[Any], **options: Any) -> Any:
             return sum(found[1:], found[0])
         finally:
             await client.cancel(futures, force=True)
-            await client.run(_close, name)
+            await client.run(_close, name, on_error="ignore")  # a worker may be dead
             ended.set()
 
     try:
