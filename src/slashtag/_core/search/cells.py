@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 
 from ..batches import halves
 from ..limits import MAX_KEYS
 from .bounds import Bounds
-
-#: Most cells whose counts are taken apart from one answer. In tables of 1, 3, 7 and 30 days 6 takes 4 % more
-#: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
-WIDTH = 12
 
 #: A dimension and a label of it.
 Label = tuple[str, object]
@@ -38,23 +33,11 @@ class Cell:
         self.is_known = False
         #: What it was asked in, but for questions whose answers contradicted others.
         self.questions: list[Question] = []
-        # Of roots only: its answer, with the dimensions of that.
+        # Of roots only: its answer; its share of the questions that were asked; and how many cells must still
+        # be told apart from their other halves.
         self.answer: Answer | None = None
-        self.dimensions: frozenset[str] = frozenset()
-        #: How often it has changed, or began anew, as answers contradicted it.
-        self.changes = 0
-        #: Its share of the questions that were asked, and how many cells must still be told apart from their
-        #: other halves.
         self.cost = 0.0
         self.left = len(keys) - 1
-
-    def take(self, answer: Answer | None) -> bool:
-        """Take an answer for a root; return False if it is of no use."""
-        dimensions = frozenset(label[0] for label in answer or () if label != TOTAL) or self.dimensions
-        if self.dimensions not in (frozenset(), dimensions) or not is_sound(answer, dimensions):
-            return False
-        self.answer, self.dimensions = answer, dimensions
-        return True
 
     def know(self, bounds: Bounds) -> None:
         """State the counts of a root by its answer."""
@@ -81,9 +64,9 @@ class Cell:
             for label in labels:
                 whole = self.numbers[label]
                 one[label], other[label] = (bounds.number(0, bounds.high[whole]) for _ in self.halves)
-                bounds.equate((one[label], other[label]), (whole,))
+                bounds.equate((one[label], other[label]), whole)
             for half in (one, other) if dimension else ():
-                bounds.equate([half[label] for label in labels], (half[TOTAL],))
+                bounds.equate([half[label] for label in labels], half[TOTAL])
 
     def total(self, bound: list[int]) -> int:
         """Return a bound of the total."""
@@ -116,23 +99,21 @@ class Cell:
 
 
 class Question:
-    """What some cells have together; set `answer`, None if there is none.
+    """What some cells have together; set `answer`, None if there is none."""
 
-    Their batches were answered with the same dimensions, or without clicks: each dimension of an answer has
-    to add up to its total (`is_sound`), and does not where some of the cells lack it.
-    """
-
-    def __init__(self, cells: Iterable[Cell], *, again: bool = False) -> None:
-        self.cells = list(cells)
+    def __init__(self, cells: Iterable[Cell] = (), *, again: bool = False) -> None:
+        self.cells: list[Cell] = []
+        #: Their batches, in a fixed order.
+        self.roots: dict[Cell, None] = {}
+        self.room = MAX_KEYS
+        self.profile: Profile = {}
         #: Whether the same was asked before.
         self.again = again
-        self.roots = {cell.root for cell in self.cells}
-        self.room = MAX_KEYS - sum(len(cell.keys) for cell in self.cells)
-        self.profile: Profile = {}
         self.answer: Answer | None = None
         #: By how much the counts of a batch have changed since the answer, at most.
         self.changes: list[Answer] = []
-        self.dimensions = self.cells[0].root.dimensions
+        for cell in cells:
+            self.add(cell)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -141,41 +122,32 @@ class Question:
 
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others, in none of which it is."""
-        if len(cell.keys) > self.room or cell.root.dimensions not in (self.dimensions, frozenset()):
+        if len(cell.keys) > self.room:
             return False
         return cell.root not in self.roots or set(self.keys).isdisjoint(cell.keys)
 
-    def add(self, cell: Cell, profile: Profile) -> None:
+    def add(self, cell: Cell, profile: Profile | None = None) -> None:
         """Ask a cell with the others."""
         self.cells.append(cell)
-        self.roots.add(cell.root)
+        self.roots[cell.root] = None
         self.room -= len(cell.keys)
-        for dimension, chances in profile.items():
+        for dimension, chances in (profile or {}).items():
             mine = self.profile.setdefault(dimension, {})
             for label, chance in chances.items():
                 mine[label] = 1 - (1 - mine.get(label, 0.0)) * (1 - chance)
 
-    def parts(self, doubts: Mapping[Cell, int]) -> list[Question]:
-        """Return questions for the cells most in doubt and for the others, or else for two halves."""
-        most = max(doubts[cell] for cell in self.cells)
-        likely = [cell for cell in self.cells if doubts[cell] == most]
-        others = [cell for cell in self.cells if doubts[cell] < most]
-        parts = (likely, others) if others else halves(likely)
-        return [Question(part) for part in parts if part]
-
     def equate_in(self, bounds: Bounds) -> None:
-        """State that the counts of the cells add up to the answer, or to part of what has changed since."""
-        answer = self.answer or {}
-        counted: dict[Label, list[int]] = {label: [] for label in answer}
-        changed: dict[Label, list[int]] = {}
+        """State that the counts of the cells add up to the answer, and to part of what has changed since."""
+        counted: dict[Label, list[int]] = {label: [] for label in self.answer or ()}
         for cell in self.cells:
             for label, number in cell.numbers.items():
                 counted.setdefault(label, []).append(number)
-        for change in self.changes:
-            for label, count in change.items():
-                changed.setdefault(label, []).append(bounds.number(min(0, count), max(0, count)))
-        for label in {**counted, **changed}:
-            bounds.equate(counted.get(label, ()), changed.get(label, ()), answer.get(label, 0))
+        for label, numbers in counted.items():
+            low = high = (self.answer or {}).get(label, 0)
+            for change in self.changes:
+                low += min(0, change.get(label, 0))
+                high += max(0, change.get(label, 0))
+            bounds.equate(numbers, bounds.number(low, high))
 
 
 def difference(after: Answer, before: Answer) -> dict[Label, int]:
@@ -184,17 +156,17 @@ def difference(after: Answer, before: Answer) -> dict[Label, int]:
     return {label: change for label, change in changes.items() if change}
 
 
-def is_sound(answer: Answer | None, dimensions: frozenset[str]) -> bool:
-    """Return whether an answer has only these dimensions, positive counts, and one total."""
-    if answer is None:
-        return False
-    sums = dict.fromkeys(dimensions, 0)
-    for label, count in answer.items():
-        if count <= 0 or (label != TOTAL and label[0] not in sums):
-            return False
-        if label != TOTAL:
-            sums[label[0]] += count
-    return all(count == answer.get(TOTAL, 0) for count in sums.values())
+def dimensions(answer: Answer) -> frozenset[str]:
+    """Return the dimensions of an answer; none if it has no clicks."""
+    return frozenset(dimension for dimension, _ in answer if dimension)
+
+
+def is_sound(answer: Answer) -> bool:
+    """Return whether an answer has positive counts only, and the same total in each dimension."""
+    sums: dict[str, int] = {}
+    for (dimension, _), count in answer.items():
+        sums[dimension] = sums.get(dimension, 0) + count
+    return all(count > 0 for count in answer.values()) and len(set(sums.values())) <= 1
 
 
 def confusion(mine: Profile, theirs: Profile, most: float) -> float:
@@ -221,19 +193,3 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
         if swaps >= most:
             return swaps
     return swaps + alike
-
-
-def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
-    """Return cells, those that may have most counts first; of those once asked together only one."""
-    found: list[Cell] = []
-    used: set[Question] = set()
-    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
-        if used.isdisjoint(cell.questions):
-            used.update(cell.questions)
-            found.append(cell)
-    return found
-
-
-def digest(*values: object) -> bytes:
-    """Return what orders values as if by chance, but the same in each process."""
-    return sha256(repr(values).encode()).digest()
