@@ -25,7 +25,8 @@ from slashtag import (
     Statistics,
     Year,
 )
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import refused_links
 
 arrow: Any = pytest.importorskip("pyarrow")
 ACCOUNT = {"urls": 30, "clicks": 2_000, "tags": 3}
@@ -145,9 +146,10 @@ async def test_a_table_counts_what_failed(box: Sandbox, session: AsyncSession) -
     links = box.truth.urls()
     box.add_url("a,b")
     wrong = links[3].slashtag
-    box.faults = [Fault(kind="400", slashtag=wrong)]
     failures: list[Failure[RangeStats]] = []
-    found = await session.stats.table(Day("2024-05-01"), keys=session.urls.list(), on_error=failures.append)
+    keys = session.urls.list()
+    with refused_links(box, {wrong}, 400):
+        found = await session.stats.table(Day("2024-05-01"), keys=keys, on_error=failures.append)
     assert (found.complete, found.missing, len(failures)) == (False, 2, 2)
     with pytest.raises(ExportError):
         arrow.table(found)

@@ -69,7 +69,7 @@ def test_wrong_usage_sends_nothing(
 
 def test_errors_are_those_of_other_commands(cli: Cli, own: Sandbox) -> None:
     ran = cli("api", "POST", "urls", "destination=https://example.com")
-    assert (ran.code, ran.error.startswith("error: POST urls: 405 ")) == (1, True)
+    assert (ran.code, ran.error.startswith("error: POST urls: 404 ")) == (1, True)
     own.faults = [Fault(kind="reset", method="POST", after_work=True)]
     ran = cli("api", "POST", "tags", "name=made")
     assert (ran.code, "it may have been done" in ran.error) == (1, True)

@@ -68,7 +68,7 @@ def test_a_year_in_a_zone_of_two_offsets_is_counted_by_days(cli: Cli, box: Sandb
 
 @pytest.mark.parametrize("by", ["city", "week"])
 def test_one_country_is_counted_by_places_or_by_time(cli: Cli, box: Sandbox, by: str) -> None:
-    true = box.truth.country("US", "2024-06-01", "2024-06-30")
+    true = box.truth.range("2024-06-01", "2024-06-30", country="US")
     log = [
         click
         for click in read_log(box)

@@ -13,7 +13,6 @@ if not os.environ.get("CI"):
 
 from slashtag.dlt import Warehouse
 from slashtag.sandbox import Sandbox
-from tests.support.sandboxes import renew
 from tests.support.warehouses import (
     Clock,
     MemoryWarehouse,
@@ -30,17 +29,10 @@ def clock(box: Sandbox) -> Iterator[Clock]:
         yield clock
 
 
-@pytest.fixture(scope="session")
-def _kept_box() -> Iterator[Sandbox]:
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
     with small_account() as box:
         yield box
-
-
-@pytest.fixture
-def box(_kept_box: Sandbox) -> Iterator[Sandbox]:
-    """Serve an account as it was generated, always at the same address."""
-    yield _kept_box
-    renew(_kept_box)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
@@ -15,8 +15,8 @@ import pytest
 
 from slashtag import ConfigurationError, ExportError, Failure, InvalidRequestError, RetryPolicy, parse_zone
 from slashtag.dlt import ShrunkListingError, load
-from slashtag.sandbox import Sandbox
-from tests.support.sandboxes import altered, forget, new_key, refused_links, refused_tag
+from slashtag.sandbox import Arrival, Sandbox
+from tests.support.sandboxes import altered, forget, refused_links, refused_tag
 from tests.support.warehouses import (
     DAY,
     START,
@@ -110,22 +110,18 @@ async def test_fewer_clicks_are_asked_for_once_more_before_a_row_is_lowered(
     hide = "UPDATE click SET link = -link WHERE abs(link) = ?"
     box.store.write(hide, (link.id,))
 
-    answer = box._service.answer
-
-    def lagging(asked: Any, headers: Any) -> Any:
-        if "no-cache" not in str(headers.get("Cache-Control", headers.get("cache-control", ""))):
-            return answer(asked, headers)
+    def lagging(asked: Arrival, answer: Callable[[], Any]) -> Any:
+        if not asked.no_cache:
+            return answer()
         box.store.write(hide, (link.id,))
         try:
-            return answer(asked, headers)
+            return answer()
         finally:
             box.store.write(hide, (link.id,))
 
-    box._service.answer = lagging  # type: ignore[method-assign]
-    try:
-        loaded = await load_into(memory, box)
-    finally:
-        box._service.answer = answer  # type: ignore[method-assign]
+    box.middleware, usual = lagging, box.middleware
+    loaded = await load_into(memory, box)
+    box.middleware = usual
     assert (loaded.rows, (await held(memory, "clicks_daily"))[link.slashtag, START]) == ({}, 5)
     await load_into(memory, box)
     assert (link.slashtag, START) not in await held(memory, "clicks_daily")
@@ -310,8 +306,8 @@ async def test_a_warehouse_belongs_to_an_account_and_a_zone(
             assert other.apikey not in str(raised.value)
     assert memory.tables == tables
     assert box.apikey not in str(tables)
-    with new_key(box, "another-key-0123456789"):
-        assert (await load_into(memory, box)).complete
+    box.apikey = "another-key-0123456789"
+    assert (await load_into(memory, box)).complete
     memory.tables["loads"][-1] = (*memory.tables["loads"][-1][:-1], 99)
     with pytest.raises(ConfigurationError, match="newer version"):
         await load_into(memory, box)

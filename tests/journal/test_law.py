@@ -127,8 +127,6 @@ class Job:
             box.add_click(one.id, datetime.now(UTC))
         elif kind == "rotate":
             box.apisecret = f"secret{rng.randrange(10**9):09}"
-            assert box._service is not None
-            box._service._credentials = (box.apikey, box.apisecret)
         elif kind == "tag":
             self.tag(one.id)
             self.tag(other.id)

@@ -106,7 +106,7 @@ class Account:
     def each(self, keys: tuple[str, ...], zone: str | None = None) -> dict[str, TrueCounts]:
         """The truth of three years for each of these keys."""
         with self.serve() as box:
-            return box.truth.per_key(START, END, keys, timezone=zone and ZoneInfo(zone))
+            return box.truth.per_key(START, END, keys=keys, timezone=zone and ZoneInfo(zone))
 
 
 def edges(name: str) -> Iterable[datetime]:

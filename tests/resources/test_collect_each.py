@@ -96,7 +96,7 @@ async def test_years_all_time_and_countries_are_asked_once_a_slashtag(account: A
             assert period(years[key]) == period(truth)
             assert (years[key].clicks_unique, years[key].unique_is_exact) == (truth.clicks_unique, True)
             assert period(times[key]) == period(box.truth.alltime(keys=[key], timezone="-03:30"))
-            assert places(lands[key]) == places(box.truth.country("US", START, END, keys=[key]))
+            assert places(lands[key]) == places(box.truth.range(START, END, country="US", keys=[key]))
 
 
 @pytest.mark.parametrize("inferred", [False, True])

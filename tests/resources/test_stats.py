@@ -137,7 +137,7 @@ async def test_all_time_equals_the_truth_and_counts_visitors_exactly_in_one_requ
 async def test_a_country_equals_the_truth_also_merged_over_batches(account: Account) -> None:
     async with account.serve(places=10_000) as box, client(box) as api:
         stats = await api.stats.collect(CountryGeo("us", START, END), keys=account.keys)
-        truth = box.truth.country("US", START, END, keys=account.keys)
+        truth = box.truth.range(START, END, country="US", keys=account.keys)
         assert len(box.requests) == 13
     assert places(stats) == places(truth)
     assert stats.total == sum(truth.state.values())

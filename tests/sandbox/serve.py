@@ -1,6 +1,7 @@
 """A running sandbox and a plain HTTP client for it."""
 
-import asyncio
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -9,6 +10,8 @@ import aiohttp
 from yarl import URL
 
 from slashtag.sandbox import Sandbox
+
+TAGS = "/api/v1/tags"
 
 
 class Reply(NamedTuple):
@@ -30,9 +33,8 @@ class Caller:
         self.http = http
 
     async def raw(self, method: str, target: str, **more: Any) -> aiohttp.ClientResponse:
-        async with self.http.request(
-            method, URL(self.box.base_url + target, encoded=True), **more
-        ) as response:
+        url = URL(self.box.base_url + target, encoded=True)
+        async with self.http.request(method, url, **more) as response:
             await response.read()
             return response
 
@@ -40,38 +42,23 @@ class Caller:
         response = await self.raw(method, target, **more)
         return Reply(response.status, await response.json(), dict(response.headers))
 
-    async def arrivals(self, n: int) -> None:
-        """Wait until `n` requests have arrived."""
-        while len(self.box.requests) < n:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
     async def get(self, path: str, **query: object) -> Reply:
-        return await self(
-            "GET", str(URL(f"/api/v1/{path}").with_query({k: str(v) for k, v in query.items()}))
-        )
-
-    async def range(self, **query: object) -> Any:
-        return (await self.get("stats", **query)).data
-
-    async def put(self, segment: str, **body: object) -> Reply:
-        return await self("PUT", f"/api/v1/urls/{segment}", json=body)
+        texts = {name: str(value) for name, value in query.items()}
+        return await self("GET", str(URL(f"/api/v1/{path}").with_query(texts)))
 
     async def post(self, **body: object) -> Reply:
-        return await self("POST", "/api/v1/tags", json=body)
-
-
-@asynccontextmanager
-async def calling(box: Sandbox) -> AsyncGenerator[Caller]:
-    """Call a running sandbox. A connection is used once: the client then repeats no request by itself."""
-    headers = {"apikey": box.apikey, "apisecret": box.apisecret}
-    connector = aiohttp.TCPConnector(force_close=True)
-    async with aiohttp.ClientSession(headers=headers, connector=connector) as http:
-        yield Caller(box, http)
+        return await self("POST", TAGS, json=body)
 
 
 @asynccontextmanager
 async def serving(**options: Any) -> AsyncGenerator[Caller]:
-    """Run a sandbox, empty by default, and call it."""
+    """Run a sandbox, empty by default, and call it over connections that are used once.
+
+    The client then repeats no request by itself.
+    """
     empty: dict[str, Any] = {"urls": 0, "clicks": 0, "tags": 0}
-    async with Sandbox(**empty | options) as box, calling(box) as call:
-        yield call
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with Sandbox(**empty | options) as box:
+        headers = {"apikey": box.apikey, "apisecret": box.apisecret}
+        async with aiohttp.ClientSession(headers=headers, connector=connector) as http:
+            yield Caller(box, http)

@@ -1,4 +1,6 @@
-"""Start, stop, threads and files."""
+"""Start, stop, threads, files, and what the account and its requests can be told."""
+
+from __future__ import annotations
 
 import asyncio
 import socket
@@ -13,26 +15,19 @@ import aiohttp
 import pytest
 
 from slashtag.sandbox import Fault, Sandbox
+from tests.support.sending import until
 
-from .serve import calling, serving
+from .serve import TAGS, serving
 
 
 def small() -> Sandbox:
     return Sandbox(urls=20, clicks=100, tags=3)
 
 
-def get(box: Sandbox, path: str) -> int:
-    request = urllib.request.Request(box.base_url + path)
-    request.add_header("apikey", box.apikey)
-    request.add_header("apisecret", box.apisecret)
-    with urllib.request.urlopen(request) as response:
-        return int(response.status)
-
-
 def test_with_runs_it_in_a_thread_that_ends() -> None:
     before = threading.active_count()
     with small() as box:
-        assert get(box, "/api/v1/urls") == 200
+        assert urllib.request.urlopen(f"{box.base_url}/openapi.json").status == 200
         with pytest.raises(OSError), Sandbox(urls=1, clicks=0, port=box.port):  # noqa: PT011
             pass
     assert threading.active_count() == before
@@ -41,26 +36,17 @@ def test_with_runs_it_in_a_thread_that_ends() -> None:
 async def test_async_with_runs_it_in_this_loop_and_leaves_nothing() -> None:
     threads, tasks, box = threading.active_count(), asyncio.all_tasks(), small()
     for _ in range(2):
-        async with box, calling(box) as call:
-            assert (await call.get("urls")).status == 200
-            with pytest.raises(RuntimeError, match="already"):
-                await box.start()
+        async with box, aiohttp.ClientSession() as http, http.get(box.base_url) as response:
+            assert response.status == 404
         await box.stop()
     assert (threading.active_count(), asyncio.all_tasks()) == (threads, tasks)
-
-
-def test_nothing_is_known_of_it_before_it_runs() -> None:
-    box = small()
-    for name in ("port", "base_url", "store", "truth"):
-        with pytest.raises(RuntimeError, match="not running"):
-            getattr(box, name)
 
 
 @pytest.mark.parametrize("options", [{"latency": 3600}, {"faults": [Fault(kind="stall", seconds=3600)]}])
 async def test_it_ends_while_requests_wait(options: dict[str, Any]) -> None:
     async with serving(**options) as call:
-        waiting = [asyncio.create_task(call("GET", "/api/v1/tags")) for _ in range(3)]
-        await call.arrivals(3)
+        waiting = [asyncio.create_task(call("GET", TAGS)) for _ in range(3)]
+        await until(lambda: len(call.box.requests) == 3)
         await call.box.stop()
         for error in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(error, aiohttp.ClientError)
@@ -88,7 +74,7 @@ def test_a_file_keeps_the_account(tmp_path: Path) -> None:
     with Sandbox(urls=99, clicks=99, store=path) as box:
         assert (box.truth.urls(), box.truth.tags(), box.truth.alltime()) == before
         box.add_click("mine", "2024-01-01")
-        assert box.truth.alltime(["mine"]).clicks_unique == 8
+        assert box.truth.alltime(keys=["mine"]).clicks_unique == 8
     path.unlink()
 
 
@@ -102,23 +88,45 @@ def test_a_file_that_is_no_account_is_refused(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_body_that_arrives_is_recorded() -> None:
+async def test_what_arrives_is_recorded() -> None:
     async with serving() as call:
         await call.post(name="x")
-        arrival = call.box.requests[0]
-        assert (arrival.method, arrival.path, arrival.query) == ("POST", "/api/v1/tags", {})
-        assert arrival.body == b'{"name": "x"}'
         await call.get("urls", page=2, orderby="date")
-        assert call.box.requests[1].query == {"page": "2", "orderby": "date"}
-        assert call.box.requests[1].at >= arrival.at >= 0
+        first, second = call.box.requests
+        assert (first.method, first.path, first.query) == ("POST", TAGS, {})
+        assert (first.body, second.query) == (b'{"name": "x"}', {"page": "2", "orderby": "date"})
+        assert second.at >= first.at >= 0
 
 
-def test_links_of_unknown_tags_and_domains_are_refused_and_all_once_it_has_stopped() -> None:
+async def test_headers_and_credentials_may_be_set_while_it_runs() -> None:
+    async with serving() as call:
+        call.box.headers["Age"] = "7"
+        assert (await call.get("urls")).headers["Age"] == "7"
+        call.box.apikey = "another"
+        assert (await call.get("urls")).status == 401
+
+
+@pytest.mark.parametrize(
+    "options", [{"range_end": "open"}, {"max_pagesize": 501}, {"places": -1}, {"rate": 0}, {"rates": 1}]
+)
+def test_options_that_it_does_not_have_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        Sandbox(**options)
+
+
+def test_links_are_removed_with_their_clicks_and_have_known_tags_domains_and_labels() -> None:
     with small() as box:
-        for unknown in ({"tag": "nobody has it"}, {"domain_id": 9}):
-            with pytest.raises(LookupError):
-                box.add_url("new", **unknown)
+        new, clicks = box.add_url("new"), box.truth.alltime().clicks_total
+        box.add_click(new, "2024-01-01")
+        for key in ("new", new):
+            with pytest.raises(TypeError):
+                box.add_click(key, "2024-01-01", colour="red")
+        box.remove_url("new")
+        assert box.truth.alltime().clicks_total == clicks
+        assert "new" not in [url.slashtag for url in box.truth.urls()]
         with pytest.raises(LookupError):
-            box.remove_url("nobody has it")
-    with pytest.raises(RuntimeError, match="not running"):
-        box.add_tag("late")
+            box.remove_url("new")
+        with pytest.raises(LookupError):
+            box.add_url("new", tag="nobody has it")
+        with pytest.raises(sqlite3.IntegrityError):
+            box.add_url("new", domain_id=9)

@@ -10,8 +10,6 @@ from typing import Any
 import msgspec
 
 from slashtag.sandbox import Sandbox
-from slashtag.sandbox.routes import Service
-from slashtag.sandbox.store import Store
 
 from .sending import turns, until
 
@@ -41,36 +39,6 @@ def forget(box: Sandbox) -> None:
     box.requests.clear()
 
 
-def renew(box: Sandbox) -> None:
-    """Give a sandbox the account that it began with, end its connections, and undo what was set."""
-
-    async def end_connections() -> None:
-        await turns(50)
-        await box._server.shutdown(1.0)
-
-    asyncio.run_coroutine_threadsafe(end_connections(), box._listener.get_loop()).result()
-    box.faults = ()
-    box.latency = 0.0
-    for kept in (box.headers, box.requests):
-        kept.clear()
-    store, box._store = box.store, Store(None, box._fill)
-    store.close()
-    box._service = Service(box.store, box._behaviour, box.apikey, box.apisecret)
-
-
-@contextmanager
-def new_key(box: Sandbox, apikey: str) -> Iterator[None]:
-    """Replace the apikey of an account, for the time of a `with` block."""
-    service: Any = box._service
-    before, box.apikey = box.apikey, apikey
-    service._credentials = (apikey, box.apisecret)
-    try:
-        yield
-    finally:
-        box.apikey = before
-        service._credentials = (before, box.apisecret)
-
-
 def refused_links(box: Sandbox, slashtags: Set[str], status: int) -> AbstractContextManager[None]:
     """Answer statistics of these slashtags, and of all requested with them, with an error."""
     return _refused(box, lambda query: not slashtags.isdisjoint(query.get("url_keys", "").split(",")), status)
@@ -93,10 +61,9 @@ def _refused(box: Sandbox, is_refused: Callable[[Any], bool], status: int) -> Ab
 @contextmanager
 def altered(box: Sandbox, alter: Callable[[Any, Any], Any]) -> Iterator[None]:
     """Have each answer pass `alter(request, answer)`, which returns it or another one."""
-    service: Any = box._service
-    answer = service.answer
-    service.answer = lambda asked, headers: alter(asked, answer(asked, headers))
+    before = box.middleware
+    box.middleware = lambda arrival, answer: alter(arrival, before(arrival, answer))
     try:
         yield
     finally:
-        service.answer = answer
+        box.middleware = before

@@ -1,32 +1,20 @@
-"""Limits and faults: what a request meets before the service, in this order.
-
-1. A target longer than `max_target`: a 414 with an HTML page, at once.
-2. More requests than `rate` allows: a 429.
-3. A fault. Only requests that came so far count for its `every`, `share` and `times`.
-
-Then `latency` passes, and it is refused, fails, or is answered. The service has an order too: path (404),
-credentials (401), parameters (400).
-"""
+"""Limits and faults: what a request may meet before the service, and the answers that it gets then."""
 
 import asyncio
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from math import ceil, inf
-from typing import Literal
 
 import msgspec
 from aiohttp import web
-from aiohttp.http import HttpProcessingError
 
-from .rules import Arrival, Envelope, error_data
+from .rules import Arrival, Envelope
 
 _KINDS = re.compile("(html-|envelope-)?[2-5][0-9]{2}|truncated-json|truncated-body|reset|stall")
-_POLL = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +31,7 @@ class Fault:
     - `"reset"`: the connection is aborted;
     - `"stall"`: nothing is sent for `seconds`, then the connection is aborted.
 
-    `method`, `path` (still percent-encoded, a glob such as `/api/v1/stats*`) and `slashtag` (one that is
-    asked for, or the key of an update) narrow what matches. With
+    `method` and `path` (still percent-encoded, a glob such as `/api/v1/stats*`) narrow what matches. With
     `after_work` the request is carried out before its answer is lost, as it always is where a part of the
     answer is sent. `headers` are added to a status or an HTML page. Requests refused by a limiter are not
     counted. Raises ValueError for an unknown kind.
@@ -55,11 +42,10 @@ class Fault:
     share: float | None = None
     method: str | None = None
     path: str = "*"
-    slashtag: str | None = None
     seconds: float = 60.0
     after_work: bool = False
     times: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if not _KINDS.fullmatch(self.kind):
@@ -68,10 +54,8 @@ class Fault:
             HTTPStatus(int(self.kind[-3:]))  # raises ValueError for a status without a name
 
     def matches(self, arrival: Arrival) -> bool:
-        """Return whether this is the method, the path and the slashtag of a request."""
-        if self.method not in (None, arrival.method) or not fnmatchcase(arrival.path, self.path):
-            return False
-        return self.slashtag is None or self.slashtag in arrival.slashtags
+        """Return whether this is the method and the path of a request."""
+        return self.method in (None, arrival.method) and fnmatchcase(arrival.path, self.path)
 
 
 class TokenBucket:
@@ -83,7 +67,7 @@ class TokenBucket:
         self._rate = rate
         self._burst = burst
         self._tokens = burst
-        self._at = float("-inf")
+        self._at = 0.0
 
     def admit(self, now: float) -> float | None:
         """Return None to admit a request, or the seconds after which another try may succeed."""
@@ -95,102 +79,38 @@ class TokenBucket:
         return (1 - self._tokens) / self._rate
 
 
-class Limits:
-    """The way of a request to its answer; the same seed and requests give the same faults."""
+class Faults:
+    """Faults, and how many requests each met; the same seed and requests give the same faults."""
 
-    def __init__(
-        self,
-        rate: float | None,
-        burst: float,
-        retry_after: Literal["seconds"] | None,
-        latency: float,
-        faults: Iterable[Fault],
-        max_target: int,
-        seed: int,
-    ) -> None:
-        if not 0 <= latency < inf:
-            raise ValueError(f"latency is a number of seconds, not {latency!r}")
-        self.latency = latency
-        self._bucket = None if rate is None else TokenBucket(rate, burst)
-        self._retry_after = retry_after
-        self._max_target = max_target
-        self._seed = seed
-        self._rng = random.Random(f"{seed}/latency")
-        self.faults = faults
-
-    @property
-    def faults(self) -> tuple[Fault, ...]:
-        """The faults; setting them resets their counters."""
-        return self._faults
-
-    @faults.setter
-    def faults(self, faults: Iterable[Fault]) -> None:
-        self._faults = tuple(faults)
-        self._rngs = [random.Random(f"{self._seed}/{n}") for n in range(len(self._faults))]
+    def __init__(self, faults: Iterable[Fault], seed: int) -> None:
+        self.all = tuple(faults)
+        self._rng = random.Random(seed)
         #: Requests that each fault matched, and that it let fail.
         self._matched, self._failed = Counter[int](), Counter[int]()
 
-    async def respond(
-        self, request: web.BaseRequest, arrival: Arrival, answer: Callable[[], Envelope]
-    ) -> web.StreamResponse | None:
-        """Answer a request, or let it fail; None if there is nothing left to send."""
-        if len(request.raw_path.encode(errors="surrogateescape")) > self._max_target:
-            response = _html_page(414)
-            response.force_close()
-            return response
-        wait = None if self._bucket is None else self._bucket.admit(arrival.at)
-        fault = self._due_fault(arrival) if wait is None else None
-        try:
-            arrival.body = await request.read()
-        except ConnectionError:
-            return None
-        except (web.RequestPayloadError, HttpProcessingError) as error:
-            # A body that is not what its headers say: compressed, say, or in chunks.
-            detail = f"Bad request. The body cannot be read: {error}"
-            response = _json_answer(400, Envelope(400, detail, error_data(arrival.path)))
-            response.force_close()
-            return response
-        if self.latency:
-            await asyncio.sleep(self.latency * self._rng.uniform(0.5, 1.5))
-        if wait is not None:
-            arrival.fault = "limit"
-            refusal = Envelope(429, "Too many requests. Please slow down.", error_data(arrival.path))
-            headers = {"Retry-After": str(max(1, ceil(wait)))} if self._retry_after else {}
-            return _json_answer(429, refusal, headers)
-        if fault is not None:
-            arrival.fault = fault.kind
-            return await _apply_fault(fault, request, answer)
-        done = answer()
-        return _json_answer(done.status, done)
-
-    def _due_fault(self, arrival: Arrival) -> Fault | None:
+    def due(self, arrival: Arrival) -> Fault | None:
         """Count a request and return the first fault that is due."""
         due: Fault | None = None
-        for n, fault in enumerate(self._faults):
+        for n, fault in enumerate(self.all):
             if not fault.matches(arrival):
                 continue
             self._matched[n] += 1
-            hit = self._matched[n] % fault.every == 0
-            if fault.share is not None:
-                hit = self._rngs[n].random() < fault.share
+            is_nth = self._matched[n] % fault.every == 0
+            hit = is_nth if fault.share is None else self._rng.random() < fault.share
             if hit and due is None and (fault.times is None or self._failed[n] < fault.times):
                 self._failed[n] += 1
                 due = fault
         return due
 
 
-async def _apply_fault(
+async def apply_fault(
     fault: Fault, request: web.BaseRequest, answer: Callable[[], Envelope]
 ) -> web.StreamResponse | None:
     """Let a request fail, carried out by `answer` or not; return None if there is nothing left to send."""
     form, _, what = fault.kind.rpartition("-")
     done = answer() if fault.after_work or form == "truncated" else None
     if what in ("reset", "stall"):
-        # Not longer than the caller is connected, who would count as in flight.
-        loop = asyncio.get_running_loop()
-        end = loop.time() + fault.seconds * (what == "stall")
-        while request.transport is not None and (left := end - loop.time()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(min(left, _POLL))
+        await asyncio.sleep(fault.seconds * (what == "stall"))
         if request.transport is not None:
             request.transport.abort()
         return None
@@ -208,19 +128,22 @@ async def _apply_fault(
         return cut
     status = int(what)
     if form == "html":
-        return _html_page(status, fault.headers)
-    phrase = "Too many requests." if status == 429 else f"{HTTPStatus(status).phrase}."
-    refused = Envelope(status, f"Bad request. {phrase}" if status == 400 else phrase, None)
-    return _json_answer(200 if form == "envelope" else status, refused, fault.headers)
+        return html_page(status, fault.headers)
+    refused = Envelope(status, f"{HTTPStatus(status).phrase}.", None)
+    return json_answer(refused, fault.headers, 200 if form == "envelope" else status)
 
 
-def _json_answer(status: int, data: object, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return an answer with a JSON body."""
-    body = msgspec.json.encode(data)
-    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
+def json_answer(
+    answer: Envelope, headers: Mapping[str, str] | None = None, status: int | None = None
+) -> web.Response:
+    """Return an answer with a JSON body, by default under the status of its envelope."""
+    body = msgspec.json.encode(answer)
+    return web.Response(
+        status=status or answer.status, body=body, content_type="application/json", headers=headers
+    )
 
 
-def _html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Response:
+def html_page(status: int, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return an error page as a proxy in front of the service sends it."""
     title = f"{status} {HTTPStatus(status).phrase}"
     text = f"<html><head><title>{title}</title></head><body><h1>{title}</h1><hr>nginx</body></html>"

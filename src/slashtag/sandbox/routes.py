@@ -8,7 +8,7 @@ from datetime import date
 from functools import partial
 from itertools import islice
 from time import time
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 from urllib.parse import unquote
 
 import msgspec
@@ -16,10 +16,9 @@ from msgspec import Meta, Struct
 
 from . import rules
 from .rules import API, DAY, EPOCH, Arrival, Envelope, RefusedError, Selector, Span, bad_request, error_data
-from .store import DIRECT, DOMAINS, OTHER, VISITOR, Link, Store
+from .store import DIRECT, OTHER, VISITOR, Link, Store, Tag
 
 _RANGE_MAPS = ("device", "browser", "platform", "country", "referrer")
-T = TypeVar("T")
 
 
 class Behaviour(TypedDict, total=False):
@@ -63,9 +62,9 @@ class Service:
         self._behaviour = behaviour
         self._credentials = (apikey, apisecret)
         self._endpoints: dict[str, tuple[type[Struct], Callable[..., object]]] = {
-            f"GET {API}/urls": (rules.Listing, partial(self._page, store.links, _url_item)),
+            f"GET {API}/urls": (rules.Listing, partial(self._page, store.links)),
             f"PUT {API}/urls": (rules.UrlUpdate, self._update_url),
-            f"GET {API}/tags": (rules.Listing, partial(self._page, store.tags, lambda tag: tag)),
+            f"GET {API}/tags": (rules.Listing, partial(self._page, store.tags)),
             f"POST {API}/tags": (rules.NewTag, self._create_tag),
             f"GET {API}/stats": (rules.Range, self._range),
             f"GET {API}/stats/country/geo": (rules.Country, self._country),
@@ -74,51 +73,45 @@ class Service:
             self._endpoints[f"GET {API}/stats/yearly"] = rules.Year, self._yearly
             self._endpoints[f"GET {API}/stats/alltime"] = rules.Selector, self._alltime
 
-    def methods(self, path: str) -> list[str]:
-        """Return the methods of a path, none if no endpoint has it."""
-        folder = path.rpartition("/")[0]
-        of_path = {f"GET {path}", f"POST {path}", *([] if path.endswith("/") else [f"PUT {folder}"])}
-        return sorted(name.split()[0] for name in of_path & self._endpoints.keys())
-
     def answer(self, arrival: Arrival, headers: Mapping[str, str]) -> Envelope:
-        """Answer one request; a refusal is an answer too. `headers` knows lower-case names."""
+        """Answer one request; a refusal is an answer too. `headers` knows lower-case names.
+
+        Refused are first a path or method that no endpoint has, then credentials, then parameters.
+        """
         # The last segment of an update is the key of a link.
         path, _, key = arrival.path.rpartition("/") if arrival.method == "PUT" else (arrival.path, "", "")
         try:
-            methods = self.methods(arrival.path)
-            if not methods:
+            name = f"{arrival.method} {path}"
+            if name not in self._endpoints:
                 raise RefusedError(404, "Not found. No such endpoint.")
-            if arrival.method not in methods:
-                raise RefusedError(405, f"Method not allowed. This path has {' and '.join(methods)}.")
             if (headers.get("apikey"), headers.get("apisecret")) != self._credentials:
                 return Envelope(401, "Api key and secret is not valid or missing.")
-            form, endpoint = self._endpoints[f"{arrival.method} {path}"]
+            form, endpoint = self._endpoints[name]
             if arrival.method == "GET":
                 return Envelope(200, "ok", endpoint(msgspec.convert(arrival.query, form, strict=False)))
-            if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            if not headers.get("content-type", "").startswith("application/json"):
                 raise bad_request("Content-Type must be application/json.")
             asked = msgspec.json.decode(arrival.body, type=form)
-            return Envelope(200, "ok", endpoint(asked, unquote(key)) if key else endpoint(asked))
+            done = endpoint(asked, unquote(key)) if arrival.method == "PUT" else endpoint(asked)
+            return Envelope(200, "ok", done)
         except RefusedError as refused:
             status, message = refused.args
             return Envelope(status, message, error_data(arrival.path))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        # SQLite's: a tag or a slashtag that is there already, or a domain that is not.
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, sqlite3.IntegrityError) as error:
             return Envelope(400, f"Bad request. {error}.", error_data(arrival.path))
 
     # Links and tags
 
     def _page(
-        self,
-        fetch: Callable[[str, Sequence[int]], list[T]],
-        item: Callable[[T], object],
-        asked: rules.Listing,
+        self, fetch: Callable[[str, Sequence[int]], Sequence[Link | Tag]], asked: rules.Listing
     ) -> object:
         """Answer endpoint 1 or 3, List short URLs or List tags."""
         size = min(asked.pagesize, self._behaviour.get("max_pagesize", 500))
         way = "DESC" if asked.orderby == "-date" else "ASC"
         offset = min((asked.page - 1) * size, 2**63 - 1)  # as far as SQLite can count
         records = fetch(f"ORDER BY created_at {way}, id {way} LIMIT ? OFFSET ?", (size, offset))
-        return {"page": asked.page, "pageSize": size, "items": [item(record) for record in records]}
+        return {"page": asked.page, "pageSize": size, "items": list(map(_item, records))}
 
     def _update_url(self, asked: rules.UrlUpdate, key: str) -> object:
         """Answer endpoint 2, Update a short URL; digits are an id, or a slashtag if no link has that id.
@@ -132,20 +125,13 @@ class Service:
             raise RefusedError(404, "Not found. URL with specified slashtag doesn't exist.")
         if len(links) > 1:
             raise bad_request("Several URLs have this slashtag. Use the ID of the URL.")
-        if change.get("domain_id", 0) not in DOMAINS:
-            raise bad_request("Domain does not exist.")
         change["updated_at"] = int(time())
         columns = ", ".join(f"{name} = ?" for name in change)
-        try:
-            self._store.write(f"UPDATE link SET {columns} WHERE id = ?", (*change.values(), links[0].id))
-        except sqlite3.IntegrityError:
-            raise bad_request("Slashtag is already in use.") from None
+        self._store.write(f"UPDATE link SET {columns} WHERE id = ?", (*change.values(), links[0].id))
         return {"rows_updated": 1}
 
     def _create_tag(self, new: rules.NewTag) -> object:
         """Answer endpoint 4, Create a tag."""
-        if self._store.tags("WHERE name = ?", (new.name,)):
-            raise bad_request("Tag with this name already exists.")
         if self._store.rows("SELECT count(*) FROM tag")[0][0] >= self._behaviour.get("max_tags", 500):
             message = "The maximum allowed number of tags is reached. Please contact support to raise it."
             raise RefusedError(429, message)
@@ -201,10 +187,8 @@ class Service:
         data: dict[str, object] = {"total_clicks": clicks.total}
         first, last = ((at + asked.offset) // DAY for at in (start, max(start, end - 1)))
         if first < last or behaviour.get("day_clicks"):
-            # Not beyond the calendar.
-            days = range(max(first, 1 - EPOCH), min(last, date.max.toordinal() - EPOCH) + 1)
-            shown = (day for day in days if day in clicks.days or behaviour.get("zero_days"))
-            data["clicks"] = self._map({_date(day).isoformat(): clicks.days[day] for day in shown})
+            days = range(first, last + 1) if behaviour.get("zero_days") else sorted(clicks.days)
+            data["clicks"] = self._map({_date(day).isoformat(): clicks.days[day] for day in days})
         return data | self._maps(clicks)
 
     def _yearly(self, asked: rules.Year) -> object:
@@ -254,8 +238,10 @@ class Service:
         return [] if not entries and self._behaviour.get("empty_maps") == "array" else entries
 
 
-def _url_item(link: Link) -> dict[str, object]:
-    """Return a link as an item of the URL list. See docs/service.md, Short URL."""
+def _item(link: Link | Tag) -> object:
+    """Return a record as an item of a list. See docs/service.md, Short URL."""
+    if isinstance(link, Tag):
+        return link
     item: dict[str, object] = {
         "id": link.id,
         "destination": link.destination,

@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -40,13 +39,6 @@ class Arrival:
     body: bytes = b""
     status: int | None = None
     fault: str | None = None
-
-    @property
-    def slashtags(self) -> list[str]:
-        """The slashtags that are asked for, or the key of an update."""
-        if self.method == "PUT":
-            return [unquote(self.path.rpartition("/")[2])]
-        return self.query.get("url_keys", "").split(",")
 
 
 class Envelope(Struct, frozen=True):
@@ -109,8 +101,6 @@ class Selector(Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.tag and not self.keys:
             raise bad_request("Tag and URL keys both can not be empty.")
-        if self.tag and self.keys:
-            raise bad_request("Either tag or URL keys can be given, not both.")
         if len(self.keys) > MAX_KEYS:
             raise bad_request(f"At most {MAX_KEYS} URL keys are allowed.")
 
@@ -150,8 +140,6 @@ class Range(Year, frozen=True):
 
     def range_span(self, *, includes_end: bool) -> Span:
         """Return what is counted: of a `date` its whole day in its own offset."""
-        if self.date and self.date_range:
-            raise bad_request("Either date or date range can be given, not both.")
         if self.date:
             midnight = int(_date(self.date, _INSTANT).replace(hour=0, minute=0, second=0).timestamp())
             return midnight, midnight + DAY
@@ -166,17 +154,15 @@ class Range(Year, frozen=True):
         return int(start.timestamp()), int(end.timestamp()) + includes_end
 
 
-class Country(Selector, frozen=True):
+class Country(Selector, frozen=True, kw_only=True):
     """Parameters of endpoint 8, Country geo-location statistics."""
 
-    iso_code: Annotated[str, Meta(pattern=r"^[A-Za-z]{2}\Z")] = ""
+    iso_code: Annotated[str, Meta(pattern=r"^[A-Za-z]{2}\Z")]
     start_date: str = ""
     end_date: str = ""
 
     def span(self) -> Span:
         """Return the days in their zone."""
-        if not self.iso_code:
-            raise bad_request("ISO code is required.")
         first, last = (_date(text, _DATE).date() for text in (self.start_date, self.end_date))
         if last < first:
             raise bad_request("End date must not be before start date.")

@@ -1,13 +1,14 @@
-"""Sandbox: an account, the service over it, and what requests meet on their way to the service."""
+"""Sandbox: an account, the service over it, and what a request meets on its way to the service."""
 
 import asyncio
-import logging
+import random
 import sqlite3
-from collections.abc import Iterable
-from contextlib import ExitStack, closing, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
+from math import ceil
 from pathlib import Path
 from time import monotonic, time
 from typing import Literal, Self, Unpack
@@ -15,14 +16,13 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from aiohttp import web
-from aiohttp.http import HttpProcessingError
 from anyio.from_thread import start_blocking_portal
 
 from .generate import fill
-from .limits import Fault, Limits
+from .limits import Fault, Faults, TokenBucket, apply_fault, html_page, json_answer
 from .routes import Behaviour, Service
-from .rules import Arrival
-from .store import DIRECT, DOMAINS, LABELS, UNKNOWN, Link, Store
+from .rules import Arrival, Envelope, error_data
+from .store import DIRECT, LABELS, UNKNOWN, Link, Store
 from .truth import Truth
 
 # Above any `max_target`, so that the option decides and not the web server's own limit.
@@ -39,16 +39,6 @@ _LABELS = dict.fromkeys(LABELS, UNKNOWN) | {
 }
 
 
-_server_log = logging.getLogger("slashtag.sandbox.server")
-
-
-@_server_log.addFilter
-def _is_ours(record: logging.LogRecord) -> bool:
-    """Return whether the server logs an error of ours, not of a sender, who is told by the answer."""
-    error = None if record.exc_info is None else record.exc_info[1]
-    return not isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError)
-
-
 class Sandbox:
     """The service of docs/service.md on loopback, with an account of its own.
 
@@ -61,9 +51,14 @@ class Sandbox:
     with an HTML page. What the document leaves open is an option: see Behaviour. Raises ValueError for a
     wrong value.
 
-    `requests` lists the requests that arrived so far, in order, and may be cleared; `latency`, `faults` and
-    `headers`, which every answer has (another `Date`, or an `Age`), may be set while the sandbox runs.
+    `requests` lists the requests that arrived so far, in order, and may be cleared. These may be set while it
+    runs: `apikey`, `apisecret`, `latency`, `faults`, `headers`, which every answer has (another `Date`, or an
+    `Age`), and `middleware`, called with each request and the function that answers it.
+
+    `port` is known once it runs, `store` and `truth` only while it does.
     """
+
+    store: Store
 
     def __init__(
         self,
@@ -88,95 +83,84 @@ class Sandbox:
     ) -> None:
         if unknown := behaviour.keys() - Behaviour.__optional_keys__:
             raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-        first, last = _seconds(since), _seconds(until)
-        if last < first:
-            raise ValueError(f"until ({until}) is before since ({since})")
-        self._limits = Limits(rate, burst, retry_after, latency, faults, max_target, seed)
-        self._port = port
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._thread = ExitStack()
+        self.port = port
         self.apikey = apikey
         self.apisecret = apisecret
+        self.latency = latency
         self.requests: list[Arrival] = []
         self.headers: dict[str, str] = {}
+        self.middleware: Callable[[Arrival, Callable[[], Envelope]], Envelope] = lambda _, answer: answer()
+        self._bucket = None if rate is None else TokenBucket(rate, burst)
+        self._retry_after = retry_after
+        self._max_target = max_target
+        self._seed = seed
+        self.faults = faults
         self._behaviour = msgspec.convert(behaviour, Behaviour)
         self._path = store
-        self._store: Store | None = None
+        first, last = _seconds(since), _seconds(until)
         self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
-
-    @property
-    def port(self) -> int:
-        """The port it listens on. Raises RuntimeError while it does not run."""
-        if self._store is None:
-            raise RuntimeError("the sandbox is not running")
-        return int(self._listener.sockets[0].getsockname()[1])
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._running = AsyncExitStack()
+        self._thread = ExitStack()
 
     @property
     def base_url(self) -> str:
-        """Base address, without a path. Raises RuntimeError while it does not run."""
+        """Base address, without a path."""
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def latency(self) -> float:
-        """Seconds that an answer takes on average."""
-        return self._limits.latency
-
-    @latency.setter
-    def latency(self, seconds: float) -> None:
-        self._limits.latency = seconds
 
     @property
     def faults(self) -> tuple[Fault, ...]:
         """The faults; setting them resets their counters."""
-        return self._limits.faults
+        return self._faults.all
 
     @faults.setter
     def faults(self, faults: Iterable[Fault]) -> None:
-        self._limits.faults = faults
+        self._faults = Faults(faults, self._seed)
+
+    @property
+    def truth(self) -> Truth:
+        """Counts to compare answers with; see Truth."""
+        return Truth(self.store)
 
     async def start(self) -> Self:
         """Generate or open the account and listen; return the sandbox.
 
         Raises OSError where the port is taken, and where the file `store` cannot hold or be the account.
         """
-        if self._store is not None:
-            raise RuntimeError("the sandbox is running already")
-        with ExitStack() as opened:
-            try:
-                store = opened.enter_context(closing(Store(self._path, self._fill)))
-            except sqlite3.Error as error:
-                raise OSError(f"{self._path}: {error}") from None
-            self._service = Service(store, self._behaviour, self.apikey, self.apisecret)
-            self._began = monotonic()
-            self._server = web.Server(
-                self._handle, access_log=None, logger=_server_log, max_line_size=_MAX_LINE
-            )
-            loop = asyncio.get_running_loop()
-            self._listener = await loop.create_server(self._server, "127.0.0.1", self._port)
-            opened.pop_all()
-        self._store = store
+        await self._running.enter_async_context(self._serve())
         return self
 
     async def stop(self, *_: object) -> None:
         """Close all connections and stop. May be called again."""
-        store, self._store = self._store, None
-        if store is None:
-            return
-        # Stop accepting before the listener is closed. A connection accepted just before is known to the
-        # server only some iterations of the loop later; without them it would stay open.
-        with suppress(NotImplementedError):  # the loop of Windows, which has no readers
-            for sock in self._listener.sockets:
-                asyncio.get_running_loop().remove_reader(sock.fileno())
-        for _turn in range(3):
-            await asyncio.sleep(0)
-        self._listener.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._server.pre_shutdown()
-        await self._server.shutdown(timeout=1.0)
-        store.close()
+        await self._running.aclose()
+
+    @asynccontextmanager
+    async def _serve(self) -> AsyncIterator[None]:
+        try:
+            store = Store(self._path, self._fill)
+        except sqlite3.Error as error:
+            raise OSError(f"{self._path}: {error}") from None
+        with closing(store) as self.store:
+            self._began = monotonic()
+            self._server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_server(self._server, "127.0.0.1", self.port)
+            self.port = self._listener.sockets[0].getsockname()[1]
+            yield
+            # Stop accepting before the listener is closed. A connection accepted just before is known to the
+            # server only some iterations of the loop later; without them it would stay open.
+            with suppress(NotImplementedError):  # the loop of Windows, which has no readers
+                for sock in self._listener.sockets:
+                    loop.remove_reader(sock.fileno())
+            for _turn in range(3):
+                await asyncio.sleep(0)
+            self._listener.close()
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._server.pre_shutdown()
+            await self._server.shutdown(timeout=1.0)
 
     __aenter__, __aexit__ = start, stop
 
@@ -194,9 +178,7 @@ class Sandbox:
         """Record a request and answer it; the description of the service is given to anybody, unrecorded."""
         if request.raw_path == "/openapi.json":
             return web.Response(body=_OPENAPI.read_bytes(), content_type="application/json")
-        # Bytes that are not UTF-8 arrive as lone surrogates, which SQLite refuses.
-        target = request.raw_path.encode(errors="surrogateescape").decode(errors="replace")
-        path, _, query = target.partition("?")
+        path, _, query = request.raw_path.partition("?")
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -210,30 +192,39 @@ class Sandbox:
         )
         self.requests.append(arrival)
         try:
-            answer = partial(self._service.answer, arrival, request.headers)
-            response = await self._limits.respond(request, arrival, answer)
+            response = await self._respond(request, arrival)
         finally:
             self._tasks.discard(task)
         if response is None:
             return web.Response()  # never sent: the connection is gone
         arrival.status = response.status
         if not response.prepared:
-            if response.status == 405:
-                response.headers["Allow"] = ", ".join(self._service.methods(path))
             response.headers.update(self.headers)
         return response
 
-    @property
-    def store(self) -> Store:
-        """The store. Raises RuntimeError while the sandbox does not run."""
-        if self._store is None:
-            raise RuntimeError("the sandbox is not running")
-        return self._store
+    async def _respond(self, request: web.BaseRequest, arrival: Arrival) -> web.StreamResponse | None:
+        """Answer a request, or let it fail; None if there is nothing left to send.
 
-    @property
-    def truth(self) -> Truth:
-        """Counts to compare answers with; see Truth."""
-        return Truth(self.store)
+        The order: the length of the target, `rate`, `faults`, which count only requests that came so far,
+        `latency`, the service.
+        """
+        if len(request.raw_path) > self._max_target:
+            return html_page(414)
+        wait = None if self._bucket is None else self._bucket.admit(arrival.at)
+        fault = self._faults.due(arrival) if wait is None else None
+        arrival.body = await request.read()
+        if self.latency:
+            await asyncio.sleep(self.latency * random.uniform(0.5, 1.5))
+        if wait is not None:
+            arrival.fault = "limit"
+            refusal = Envelope(429, "Too many requests. Please slow down.", error_data(arrival.path))
+            return json_answer(refusal, {"Retry-After": str(ceil(wait))} if self._retry_after else {})
+        service = Service(self.store, self._behaviour, self.apikey, self.apisecret)
+        answer = partial(self.middleware, arrival, partial(service.answer, arrival, request.headers))
+        if fault is not None:
+            arrival.fault = fault.kind
+            return await apply_fault(fault, request, answer)
+        return json_answer(answer())
 
     def add_url(
         self,
@@ -248,15 +239,11 @@ class Sandbox:
     ) -> int:
         """Add a link, created now by default, and return its id; domains are 0 (none) to 3.
 
-        Raises LookupError for an unknown tag or domain, sqlite3.IntegrityError if the domain already has the
-        slashtag.
+        Raises LookupError for an unknown tag, sqlite3.IntegrityError for an unknown domain, or one that has
+        the slashtag already.
         """
-        tags = [] if tag is None else self.store.tags("WHERE name = ?", (tag,))
-        if tag is not None and not tags:
-            raise LookupError(f"no tag {tag!r}")
-        if domain_id not in DOMAINS:
-            raise LookupError(f"no domain {domain_id}")
-        at, tag_id = _seconds(created_at), tags[0].id if tags else None
+        tag_ids = {found.name: found.id for found in self.store.tags()}
+        at, tag_id = _seconds(created_at), None if tag is None else tag_ids[tag]
         values = (slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
         return self.store.write("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 

@@ -13,6 +13,8 @@ from msgspec import Struct
 LABELS = ("country", "state", "city", "postalcode", "timezone", "device", "browser", "platform", "referrer")
 # Visitor of a click; a new one gets a number that is nobody else's.
 VISITOR = "coalesce(visitor, -rowid)"
+# id -> host; 0 is the service's own domain ("no branded domain").
+DOMAINS = {0: "sho.example", 1: "go.example", 2: "link.example", 3: "brand.example"}
 # A click row is a few small integers; the texts of labels are in a table of their own. The first link has
 # the id 1,000,001, the first tag 501.
 _SCHEMA = f"""
@@ -22,7 +24,8 @@ CREATE TABLE tag (
 );
 CREATE INDEX tag_by_date ON tag (created_at, id);
 CREATE TABLE link (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, slashtag TEXT NOT NULL, domain_id INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, slashtag TEXT NOT NULL,
+    domain_id INTEGER NOT NULL CHECK (domain_id BETWEEN 0 AND 3),
     destination TEXT NOT NULL, redirect_code INTEGER NOT NULL, password TEXT NOT NULL,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, tag_id INTEGER REFERENCES tag,
     UNIQUE (slashtag, domain_id)
@@ -41,8 +44,6 @@ CREATE INDEX click_by_link ON click (link, at);
 UNKNOWN = "unknown."
 DIRECT = "Direct"
 OTHER = "Other"
-# id -> host; 0 is the service's own domain ("no branded domain").
-DOMAINS = {0: "sho.example", 1: "go.example", 2: "link.example", 3: "brand.example"}
 
 
 class Link(NamedTuple):

@@ -4,17 +4,31 @@ Shares nothing with the endpoints, so that an error there shows as a difference.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from .store import LABELS, Link, Store, Tag
 
 When = date | datetime | str
-Keys = Iterable[str] | None
 Zone = str | tzinfo | None
+
+
+class Selection(TypedDict, total=False):
+    """Clicks to count, and the zone of their days."""
+
+    keys: Collection[str] | None
+    """Slashtags, each counted once; None, the default: those of every link."""
+    tag: str | None
+    """The name of a tag that their links have."""
+    country: str | None
+    """Their country, as 2 letters."""
+    timezone: Zone
+    """None, the default, for UTC, `"+HH:MM"`, or a tzinfo; the day of a click is its local date there."""
+
+
 # A click: its slashtag and local date, and what the log has of it.
 _Row = tuple[Any, ...]
 _COLUMNS = ("slashtag", "day", "link", "at", "visitor", *LABELS)
@@ -74,69 +88,48 @@ class TrueCounts:
 
 
 class Truth:
-    """Counts of the account as it is now.
+    """Counts of the account as it is now. Every method takes the members of Selection as keywords.
 
-    Every method takes `keys` (slashtags, each counted once; None: every link) or `tag` (a name), and
-    `timezone`: None for UTC, `"+HH:MM"`, or a tzinfo; the day of a click is its local date there.
+    Raises LookupError for a tag that the account does not have.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def range(
-        self, start: When, end: When, keys: Keys = None, tag: str | None = None, timezone: Zone = None
-    ) -> TrueCounts:
+    def range(self, start: When, end: When, **selection: Unpack[Selection]) -> TrueCounts:
         """Count whole days from `start` to `end`, or from instant to instant, both included.
 
         ISO texts stand for dates or datetimes; a datetime must have an offset (ValueError).
         """
-        first, last, local = _when(start), _when(end), _zone(timezone)
-        rows = self._rows(keys, tag, local)
+        first, last = _when(start), _when(end)
+        rows, zone = self._rows(**selection), _zone(selection.get("timezone"))
         if isinstance(first, datetime) and isinstance(last, datetime):
             low, high, at = first.timestamp(), last.timestamp(), _COLUMNS.index("at")
             rows = [row for row in rows if low <= row[at] <= high]
-            first, last = (when.astimezone(local).date() for when in (first, last))
-        elif isinstance(first, datetime) or isinstance(last, datetime):
-            raise TypeError("start and end are both dates or both datetimes")
+            first, last = (when.astimezone(zone).date() for when in (first, last))
         else:
             rows = [row for row in rows if first <= row[1] <= last]
         days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
         return TrueCounts(rows, self._store.labels, days)
 
-    def per_key(
-        self, start: When, end: When, keys: Keys = None, timezone: Zone = None
-    ) -> dict[str, TrueCounts]:
+    def per_key(self, start: When, end: When, **selection: Unpack[Selection]) -> dict[str, TrueCounts]:
         """Count as `range` does, for each slashtag alone, including those without clicks."""
-        every = [url.slashtag for url in self.urls()] if keys is None else list(keys)
-        whole = self.range(start, end, every, None, timezone)
+        whole = self.range(start, end, **selection)
+        keys = selection.get("keys")
+        every = [url.slashtag for url in self.urls()] if keys is None else keys
         by_key: dict[str, list[_Row]] = {slashtag: [] for slashtag in every}
         for row in whole._rows:
             by_key[row[0]].append(row)
-        return {key: TrueCounts(rows, self._store.labels, whole._days) for key, rows in by_key.items()}
+        return {key: replace(whole, _rows=rows) for key, rows in by_key.items()}
 
-    def year(self, year: int, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TrueCounts:
+    def year(self, year: int, **selection: Unpack[Selection]) -> TrueCounts:
         """Count one calendar year."""
-        rows = self._rows(keys, tag, _zone(timezone))
-        return TrueCounts([row for row in rows if row[1].year == year], self._store.labels)
+        rows = [row for row in self._rows(**selection) if row[1].year == year]
+        return TrueCounts(rows, self._store.labels)
 
-    def alltime(self, keys: Keys = None, tag: str | None = None, timezone: Zone = None) -> TrueCounts:
+    def alltime(self, **selection: Unpack[Selection]) -> TrueCounts:
         """Count every click."""
-        return TrueCounts(self._rows(keys, tag, _zone(timezone)), self._store.labels)
-
-    def country(
-        self,
-        code: str,
-        start: When,
-        end: When,
-        keys: Keys = None,
-        tag: str | None = None,
-        timezone: Zone = None,
-    ) -> TrueCounts:
-        """Count the clicks of one country (2 letters) in a range."""
-        whole = self.range(start, end, keys, tag, timezone)
-        column, labels = _COLUMNS.index("country"), self._store.labels
-        inside = [row for row in whole._rows if labels[row[column]] == code.upper()]
-        return TrueCounts(inside, labels, whole._days)
+        return TrueCounts(self._rows(**selection), self._store.labels)
 
     def urls(self) -> list[Link]:
         """Return every link, oldest first (ties by id)."""
@@ -148,23 +141,27 @@ class Truth:
         """Return every tag, oldest first (ties by id)."""
         return sorted(self._store.tags(), key=lambda tag: (tag.created_at, tag.id))
 
-    def _rows(self, keys: Keys, tag: str | None, zone: tzinfo) -> list[_Row]:
-        """Return the clicks of links."""
-        if keys is not None and tag is not None:
-            raise TypeError("give keys or tag, not both")
-        tag_ids = {found.name: found.id for found in self._store.tags()}
-        if tag is not None and tag not in tag_ids:
-            raise LookupError(f"no tag {tag!r}")
+    def _rows(
+        self,
+        keys: Collection[str] | None = None,
+        tag: str | None = None,
+        country: str | None = None,
+        timezone: Zone = None,
+    ) -> list[_Row]:
+        """Return the clicks of a selection."""
         chosen = None if keys is None else set(keys)
-        wanted = {
+        tag_ids = {found.name: found.id for found in self._store.tags()}
+        tag_id = None if tag is None else tag_ids[tag]
+        slashtags = {
             id: slashtag
-            for id, slashtag, tag_id in self._store.rows("SELECT id, slashtag, tag_id FROM link")
-            if (chosen is None or slashtag in chosen) and (tag is None or tag_id == tag_ids[tag])
+            for id, slashtag, of in self._store.rows("SELECT id, slashtag, tag_id FROM link")
+            if (chosen is None or slashtag in chosen) and tag_id in (None, of)
         }
+        zone, labels, column = _zone(timezone), self._store.labels, 3 + LABELS.index("country")
         return [
-            (wanted[click[0]], datetime.fromtimestamp(click[1], zone).date(), *click)
+            (slashtags[click[0]], datetime.fromtimestamp(click[1], zone).date(), *click)
             for click in self._store.log()
-            if click[0] in wanted
+            if click[0] in slashtags and country in (None, labels[click[column]])
         ]
 
 
@@ -177,6 +174,6 @@ def _when(value: When) -> date | datetime:
 
 
 def _zone(zone: Zone) -> tzinfo:
-    if zone is None or isinstance(zone, tzinfo):
-        return zone or UTC
-    return datetime.fromisoformat(f"2000-01-01T00:00:00{zone}").tzinfo or UTC
+    if isinstance(zone, str):
+        zone = datetime.fromisoformat(f"2000-01-01T00:00:00{zone}").tzinfo
+    return zone or UTC
