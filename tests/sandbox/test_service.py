@@ -99,6 +99,7 @@ POST tags {"name":"\\ud83d"} 400
 POST tags {"name": "é*25", "description": "x*255"} 200
     {"id": 502, "name": "é*25", "description": "x*255", "createdAt": "2999-01-01 00:00:00"}
 POST tags {"name": "one too many"} 429 maximum allowed number of tags
+POST tags {"name": "news"} 400
 GET tags?orderby=date&page=3&pagesize=1 200
     {"items": []}
 
