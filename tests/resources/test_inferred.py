@@ -255,6 +255,20 @@ def test_late_clicks_never_make_a_link_lose_any(
         assert before[key] <= total <= service.clicks[key]
 
 
+def test_a_batch_that_has_changed_is_asked_again_past_caches() -> None:
+    keys, again = [f"k{n}" for n in range(100)], set[tuple[str, ...]]()
+    for at in range(1, 20):
+        service = Counter(dict.fromkeys(["k3", "k4", "k71"], 1), honest)
+
+        def send(call: Call[Any], service: Counter = service, at: int = at) -> RangeAnswer:
+            service.clicks["k4"] += len(service.asked) == at
+            again.update({call.keys} if call.again else ())
+            return service(call)
+
+        each_total(send, keys, RECENT)
+    assert again == {tuple(keys)}
+
+
 # --- the order of keys ---------------------------------------------------------------------------------
 
 
