@@ -5,7 +5,6 @@ nothing of the service (`LEAVES` there), and otherwise only these, which may cha
 only if the public interface is not sufficient.
 """
 
-from ._core.checks import check_callback as check_callback
 from ._core.countries import countries as countries
 from ._core.secret import Secret as Secret
 from ._core.windows import windows as windows

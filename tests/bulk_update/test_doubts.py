@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from slashtag import AsyncSession
-from slashtag.bulk_update import BulkUpdate, DoubtfulChangesError, Problem
+from slashtag.bulk_update import BulkUpdate, DoubtfulChangesError
 from slashtag.bulk_update._doubts import is_reformatted
 from slashtag.sandbox import Sandbox
 
@@ -54,36 +52,15 @@ async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
     path.write_text(text)
     preview = await BulkUpdate(session, path).preview()
     assert [doubt.line for doubt in preview.doubts] == lines
-    for answers in (False, Mock(return_value=False)) if lines else ():
+    if lines:
         with pytest.raises(DoubtfulChangesError):
-            await anext(BulkUpdate(session, path, confirm=answers))
+            await anext(BulkUpdate(session, path))
         assert [file.name for file in tmp_path.iterdir()] == ["changes.csv"]
     assert not any(arrival.method == "PUT" for arrival in box.requests)
-    asked: list[Sequence[Problem]] = []
-
-    def confirm_once(found: Sequence[Problem]) -> bool:
-        asked.append(found)
-        return True
-
-    outcomes = [each.status async for each in BulkUpdate(session, path, confirm=confirm_once)]
+    outcomes = [each.status async for each in BulkUpdate(session, path, confirm=True)]
     assert outcomes == ["done"] * len(preview.sent)
-    assert asked == ([list(preview.doubts)] if lines else [])
-    # What is done is not asked about.
+    # What is done is not doubtful any more.
     assert [each async for each in BulkUpdate(session, path)] == []
-
-
-async def test_what_is_changed_while_somebody_is_asked_is_not_overwritten(
-    box: Sandbox, session: AsyncSession, tmp_path: Path
-) -> None:
-    (tmp_path / "changes.csv").write_text("slashtag,destination\na,htps://shop.example/\n")
-
-    def confirm(_: Sequence[Problem]) -> bool:
-        box.store.write("UPDATE link SET redirect_code = 308 WHERE slashtag = ?", ("a",))
-        return True
-
-    assert len([each async for each in BulkUpdate(session, tmp_path / "changes.csv", confirm=confirm)]) == 1
-    (link,) = [url for url in box.truth.urls() if url.slashtag == "a"]
-    assert (link.destination, link.redirect_code) == ("htps://shop.example/", 308)
 
 
 REFORMATTED = [

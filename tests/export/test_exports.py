@@ -16,7 +16,6 @@ from slashtag import (
     AsyncSession,
     BadRequestError,
     DateRange,
-    Day,
     ExportError,
     Failure,
     InvalidRequestError,
@@ -209,7 +208,9 @@ async def test_one_day_and_a_timezone_count_local_days(
     box: Sandbox, session: AsyncSession, kept: Kept
 ) -> None:
     tag = box.truth.tags()[0].name
-    await export_clicks(session, Day("2024-03-30"), kept, by="tag", tags=[tag], timezone="+09:00")
+    await export_clicks(
+        session, DateRange("2024-03-30", "2024-03-30"), kept, by="tag", tags=[tag], timezone="+09:00"
+    )
     true = box.truth.range("2024-03-30", "2024-03-30", timezone="+09:00", tag=tag)
     assert kept.rows == [(tag, date(2024, 3, 30), true.total_clicks)]
 
@@ -224,7 +225,7 @@ async def test_a_range_that_is_not_over_ends_today(
     await export_clicks(session, DateRange(start, end), kept, timezone="+00:00", dimensions=dimensions)
     assert {row[5 if dimensions else 4] for row in kept.rows} <= {start, start + timedelta(1), today}
     assert sum(int(str(row[-1])) for row in kept.rows if not dimensions or row[6] == "device") == 1
-    for nothing in (DateRange(today + timedelta(2), end), Day(end)):
+    for nothing in (DateRange(today + timedelta(2), end), DateRange(end, end)):
         with pytest.raises(InvalidRequestError, match="after today"):
             await export_clicks(session, nothing, kept)
 

@@ -134,7 +134,8 @@ def test_a_table_file_appears_whole_or_leaves_no_trace(tmp_path: Path, form: str
     rows: list[Row] = [(n, f"tag {n}", None, datetime(2024, 1, 1)) for n in range(20)]
     path = tmp_path / f"out{form}"
     with open_table(path, LINKS) as out:
-        out.write(rows)
+        out.write(rows[:10])
+        out.write(rows[10:])
     whole = path.read_bytes()
     assert members(form, whole) == members(form, written(form, rows))
     with pytest.raises(RuntimeError), open_table(path, LINKS) as out:  # noqa: PT012

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, Results
 from .._files import check_local_path, in_thread
-from .._internal import Tasks, check_callback
+from .._internal import Tasks
 from ..tables import Column, Table, open_table
-from ._changes import ChangeRow, DoubtfulChangesError, Problem, read_rows
+from ._changes import ChangeRow, DoubtfulChangesError, read_rows
 from ._doubts import doubts
 from ._outcome_file import OutcomeFile, RowOutcome, opened
 from ._plan import VISIBLE, LinkIndex, Preview, plan
@@ -38,11 +38,11 @@ class BulkUpdate(Results[RowOutcome]):
     row is not sent if its link is as it wants it, nor if somebody else has changed the link since a run first
     saw it. A row that names no link, or several, fails. With `or_id`, digits that are no slashtag are an id.
 
-    `confirm` is called with what is doubtful, as a scheme that no browser knows, and returns whether to send
-    it; True sends it, by default it is an error. `planned` has what becomes of the rows, once they are sent;
-    `undo_path` is the file of changes that restores what all runs changed of `undoes` links, but for
-    passwords and domains. `progress` is called with (links read, None), then with (rows done, total). Use it
-    with `async with`, or leave it early with `aclose()`. A cancelled `anext`, as by a timeout, loses nothing.
+    What is doubtful, as a scheme that no browser knows, is an error unless `confirm` is True. `planned` has
+    what becomes of the rows, once they are sent; `undo_path` is the file of changes that restores what all
+    runs changed of `undoes` links, but for passwords and domains. `progress` is called with (links read,
+    None), then with (rows done, total). Use it with `async with`, or leave it early with `aclose()`. A
+    cancelled `anext`, as by a timeout, loses nothing.
 
     Raises ChangesError and InvalidRequestError before anything is sent, as for a new slashtag that another
     link on the domain has; ExportError if the file of outcomes cannot be written, is of another apikey or
@@ -56,13 +56,12 @@ class BulkUpdate(Results[RowOutcome]):
         changes: str | os.PathLike[str] | Iterable[Change],
         *,
         outcomes: str | os.PathLike[str] | None = None,
-        confirm: Callable[[list[Problem]], bool] | bool = False,
+        confirm: bool = False,
         or_id: bool = False,
         progress: Progress | None = None,
     ) -> None:
         # Not held back by who reads them: outcomes are recorded as they come.
         super().__init__(Tasks(), self._run_once, asyncio.Queue())
-        check_callback("confirm", confirm)
         self._session, self._confirm, self._or_id, self._progress = session, confirm, or_id, progress
         if isinstance(changes, str | os.PathLike):
             try:
@@ -100,11 +99,8 @@ class BulkUpdate(Results[RowOutcome]):
     async def _run_once(self) -> None:
         with opened(self.path, self._session) as file:
             found = await self._plan(file)
-            if found.doubts and self._confirm is not True:
-                if self._confirm is False or not self._confirm(found.doubts):
-                    raise DoubtfulChangesError(found.doubts)
-                # Links may have been changed while somebody was asked.
-                found = await self._plan(file)
+            if found.doubts and not self._confirm:
+                raise DoubtfulChangesError(found.doubts)
             await in_thread(partial(self._record_links, file, found))
             await self._send(file, found)
 

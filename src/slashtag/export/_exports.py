@@ -14,7 +14,6 @@ import msgspec
 from .. import (
     AsyncSession,
     DateRange,
-    Day,
     Failure,
     InvalidRequestError,
     Keys,
@@ -114,7 +113,7 @@ async def _write_pages(writer: Writer, listing: Listing[Any], row_of: Callable[[
 
 async def export_clicks(
     session: AsyncSession,
-    query: DateRange | Day,
+    query: DateRange,
     writer: Writer,
     *,
     keys: Keys | None = None,
@@ -249,11 +248,9 @@ class _Series:
         self.written += len(rows)
 
 
-def _until_today(query: DateRange | Day, timezone: str | tzinfo | None) -> DateRange:
+def _until_today(query: DateRange, timezone: str | tzinfo | None) -> DateRange:
     """Return a range without the days after today; raises InvalidRequestError if there are no others."""
     now, zone = datetime.now(UTC), parse_zone(timezone)
-    if isinstance(query, Day):
-        query = DateRange(query.date, query.date)
     # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
     query = query.resolve(None if timezone is None else zone, now)
     (start, end), today = query.span(zone), now.astimezone(zone).date()

@@ -22,8 +22,6 @@ Sink = BinaryIO | AtomicFile
 
 #: Rows that are turned into bytes at once.
 BATCH = 5_000
-#: Rows in each group of a Parquet file.
-ROW_GROUP = 25_000
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
@@ -58,7 +56,7 @@ class CsvWriter(Writer):
 
 
 class ParquetWriter(Writer):
-    """Writer of typed columns, a row group at a time; needs the extra `parquet`.
+    """Writer of typed columns, a row group for each batch; needs the extra `parquet`.
 
     Raises ExportError for a count that int64 cannot hold.
     """
@@ -67,27 +65,18 @@ class ParquetWriter(Writer):
         self._kinds: dict[str, Kind] = {column.name: column.kind for column in table.columns}
         parquet = import_extra("parquet", "pyarrow.parquet")
         self._parquet = parquet.ParquetWriter(file, arrow_columns(self._kinds, ()).schema, compression="zstd")
-        self._rows: list[Row] = []
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for row in rows:
-            self._rows.append(row)
-            if len(self._rows) == ROW_GROUP:
-                self._flush()
-
-    def _flush(self) -> None:
-        columns = [
-            # A number among texts, as `diff` has them.
-            [None if value is None else str(value) for value in values] if kind == "text" else values
-            for kind, values in zip(self._kinds.values(), zip(*self._rows, strict=True), strict=True)
-        ]
-        self._parquet.write_table(arrow_columns(self._kinds, columns))
-        self._rows.clear()
+        for batch in _batches(rows):
+            columns = [
+                # A number among texts, as `diff` has them.
+                [None if value is None else str(value) for value in values] if kind == "text" else values
+                for kind, values in zip(self._kinds.values(), zip(*batch, strict=True), strict=True)
+            ]
+            self._parquet.write_table(arrow_columns(self._kinds, columns))
 
     def close(self) -> None:
         try:
-            if self._rows:
-                self._flush()
             if self.about is not None:
                 texts = self.about.texts.items()
                 self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in texts})
