@@ -185,10 +185,12 @@ async def test_a_job_run_again_asks_only_which_links_there_are(box: Sandbox, pat
 
 
 async def test_one_series_a_slashtag_is_replayed_with_all_that_it_asked(box: Sandbox, path: Path) -> None:
-    keys = [url.slashtag for url in box.truth.urls()]
+    """Also where other links have most hits meanwhile, by which they are sorted."""
+    slashtags = sorted({url.slashtag for url in box.truth.urls()})
     tables: list[dict[str, Any]] = []
     requests: list[int] = []
-    for _ in range(2):
+    for sign in (1, -1):
+        keys = [ShortUrl(id=n, slashtag=key, hits=100 + sign * n) for n, key in enumerate(slashtags)]
         async with client(box, journal=path) as job:
             tables.append({key: stats async for key, stats in job.stats.collect_each(SPAN, keys=keys)})
             requests.append(job.metrics.requests - job.metrics.replayed)
