@@ -171,7 +171,7 @@ async def update_url(
     except bulk.DoubtfulChangesError as error:
         error.add_note("correct it, or give --yes to send it all the same")
         raise
-    shown = plan.differences if dry_run or key is not None else []
+    shown: list[Any] = plan.differences if dry_run or key is not None else []
     rows: list[Any] = [(*astuple(each), None, None) for each in shown]
     rows += [_left(each) for each in left if key is None]
     if rows or output.file is not None:
