@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slashtag.sandbox import Fault, Sandbox
+from slashtag.sandbox import Sandbox
 
 from .conftest import Cli
 
@@ -65,12 +65,3 @@ def test_wrong_usage_sends_nothing(
     assert ran.code == 2
     assert PASSWORD not in ran.error
     assert not own.requests
-
-
-def test_errors_are_those_of_other_commands(cli: Cli, own: Sandbox) -> None:
-    ran = cli("api", "POST", "urls", "destination=https://example.com")
-    assert (ran.code, ran.error.startswith("error: POST urls: 404 ")) == (1, True)
-    own.faults = [Fault(kind="reset", method="POST", after_work=True)]
-    ran = cli("api", "POST", "tags", "name=made")
-    assert (ran.code, "it may have been done" in ran.error) == (1, True)
-    assert len(own.requests) == 2

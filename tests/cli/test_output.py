@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import pty
@@ -50,13 +48,6 @@ def test_a_file_has_the_rows_of_stdout(cli: Cli, tmp_path: Path, form: str, comm
     assert f"{len(expected)} rows to {path}; " in ran.err
     assert "span: 2024-06-01..2024-06-30, compared with: 2024-05-01..2024-05-31, complete: true" in ran.err
     assert READ[form](path) == expected
-
-
-def test_csv_on_stdout_has_the_same_values(cli: Cli) -> None:
-    header, *rows = csv.reader(io.StringIO(cli(*QUESTION, "--format", "csv").out))
-    expected = objects(cli(*QUESTION).out)
-    assert header == list(expected[0])
-    assert rows == [["" if value is None else str(value) for value in row.values()] for row in expected]
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from slashtag import ExportError, InvalidRequestError
 from slashtag.report import to_html, write
-from slashtag.report._page import _change, _share
-from tests.report.figures import HOSTILE, Element, Seen, compared, read, report
+from tests.report.figures import HOSTILE, Element, Seen, read, report
 
 DIMENSIONS = ("tag", "destination", "country", "referrer", "device", "browser", "platform")
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\u202a-\u202e]")
@@ -62,26 +61,6 @@ def test_every_figure_is_on_the_page(clicks: list[int], counts: dict[str, int]) 
     if any(clicks):
         rows = seen.root.one("table", id="steps").one("tbody").all("tr")
         assert [int(row.all("td")[0].text.replace(",", "")) for row in rows] == clicks
-
-
-@pytest.mark.parametrize(
-    ("clicks", "before", "text"),
-    [
-        (150, 100, "+50.0 %"),
-        (50, 100, "\u221250.0 %"),
-        (5, 0, "new"),
-        (0, 0, ""),
-        (5, None, ""),
-        (900, 10, "×90"),
-    ],
-)
-def test_a_change_is_a_percentage_a_factor_or_new(clicks: int, before: int | None, text: str) -> None:
-    (row,) = compared({"x": clicks}, before)
-    assert _change(row) == text
-
-
-def test_a_small_share_is_not_zero() -> None:
-    assert [_share(n, 10_000) for n in (0, 1, 5, 10_000)] == ["0.0 %", "<0.1 %", "0.1 %", "100.0 %"]
 
 
 def test_what_is_not_over_or_not_complete_is_said() -> None:
