@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import Any
 
 import pytest
+import typer
 
 import slashtag
+from slashtag import RangeStats
 from slashtag.cli import errors, main
+from slashtag.cli.run import Run
 from slashtag.cli.stderr import Lines
 from slashtag.sandbox import Sandbox
 
@@ -63,6 +67,31 @@ def test_credentials_that_are_missing_are_named(cli: Cli, monkeypatch: pytest.Mo
     monkeypatch.delenv(name)
     ran = cli("tags", "list")
     assert (ran.code, name in ran.error, "`slashtag login`" in ran.error) == (1, True, True)
+
+
+CUT = {name: {"one": 3} for name in RangeStats.SUMS} | {"country": {"DE": 2}}
+
+
+@pytest.mark.parametrize(
+    ("members", "by", "code"),
+    [
+        ({"missing": 1}, "tag", 3),
+        ({"reconciles": False}, "tag", 3),
+        (CUT, "country", 3),
+        (CUT, "device", 0),
+    ],
+)
+def test_figures_that_are_not_whole_end_with_3(
+    environment: dict[str, str], members: dict[str, Any], by: str, code: int
+) -> None:
+    run = Run(None, None, 0, quiet=True)
+    ended = 0
+    try:
+        with run.running("slashtag stats"):
+            run.note_statistics(RangeStats(total_clicks=3, **members), [by])
+    except typer.Exit as end:
+        ended = end.exit_code
+    assert ended == code
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

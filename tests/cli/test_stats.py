@@ -112,6 +112,8 @@ def test_the_part_of_today_counts_as_no_day(cli: Cli, own: Sandbox, monkeypatch:
     rows = objects(cli("stats", "4w", "--by", "weekday").out)
     (friday,) = (row for row in rows if row["weekday"] == "Friday")
     assert (friday["clicks"], friday["clicks_per_day"]) == (79, 24.0)
+    rows = objects(cli("stats", "2d", "--by", "weekday").out)
+    assert [row["clicks_per_day"] for row in rows] == [0.0, None]
 
 
 def test_a_week_that_is_not_whole_is_marked(cli: Cli, box: Sandbox) -> None:

@@ -59,8 +59,7 @@ class StatsTable:
                 labels = dict(zip(self._by.names, row.labels, strict=True))
                 cells = [_cell(name, label) for name, label in labels.items()]
                 days = [self._days.get(labels[self._unit] or "")] if self._days else []
-                average = self._averages.get(row.labels[-1] or "", 0.0)
-                by_day = [round(average, 1)] if self._averages else []
+                by_day = [self._averages.get(row.labels[-1] or "")] if self._averages else []
                 yield (
                     *cells,
                     row.clicks,

@@ -51,7 +51,7 @@ async def login(
     """
     if list_:
         for name in profiles():
-            print(name or "(no name)", (read_login(name) or Login()).base_url, sep="\t")
+            print(name or "(no name)", (read_login(name) or Login()).base_url or "", sep="\t")
         return
     file = login_path(run.profile)  # first: there may be no place for it
     if remove:

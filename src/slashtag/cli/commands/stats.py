@@ -5,7 +5,7 @@ from typing import Any
 
 from typer import Option
 
-from ... import AllTime, InvalidRequestError, Query
+from ... import AllTime, DateRange, InvalidRequestError, Query
 from ..._wording import many
 from ...counts import change
 from ...export import hourly_clicks
@@ -57,8 +57,8 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
         for query in queries:
             # What cannot be asked is refused before anything is sent.
             session.stats.plan(query, keys=(), timezone=zone)
-            if by.label == "hour":
-                await hourly_clicks(session, query.start, query.end, keys=(), timezone=zone)  # type: ignore[attr-defined]
+            if by.label == "hour" and isinstance(query, DateRange):
+                await hourly_clicks(session, *query.bounds, keys=(), timezone=zone)
         with run.bars() as start_bar:
             reading = start_bar("reading", "links")
             selected = await selection.resolve(run, session, reading)
