@@ -65,7 +65,7 @@ async def test_every_figure_is_that_of_the_click_log(
             assert by_day == {str(day): n for day, n in both[0].clicks.items()}
         of_keys = {
             key: each.total_clicks
-            for key, each in box.truth.per_key(first, last, {*keys}, timezone=offset).items()
+            for key, each in box.truth.per_key(first, last, keys={*keys}, timezone=offset).items()
         }
         assert [link.clicks for link in found.top] == [of_keys[link.slashtag] for link in found.top]
         if what == "all":
