@@ -4,15 +4,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
 from functools import lru_cache
-from http import HTTPStatus
 from math import inf
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import FieldInfo, fields, replace
+from msgspec.structs import fields, replace
 
 from .._errors import (
     APIError,
@@ -55,10 +53,8 @@ _COUNTS_TAGS = re.compile(
     r"(?!.*\b(?:requests|request (?:rate|limit|quota)|per (?:second|minute|hour))\b)",
     re.IGNORECASE,
 )
-_TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
+_TITLE = re.compile(r"<(title|h1)\b[^>]*>([^<]*)", re.IGNORECASE)
 _BLANK = b" \t\r\n\xef\xbb\xbf"
-_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _ENVELOPE = {"status", "message", "data"}
 _AGE = re.compile(r"[0-9]{1,10}")
 _RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
@@ -150,7 +146,7 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
         given = data.get(field.encode_name)
         is_broken = isinstance(given, str) and REPLACEMENT in given
         try:
-            members[field.name] = _member(field, given)
+            members[field.name] = msgspec.convert(given, field.type, strict=False)
         except msgspec.ValidationError:
             members[field.name], is_broken = None, True
         if is_broken and field.name in _KEYS:
@@ -159,16 +155,6 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
         if is_broken:
             report(f"{field.encode_name} of the {kind.__name__} {id}: {repr(given)[:SHOWN]}")
     return kind(**members)
-
-
-def _member(field: FieldInfo, given: Any) -> Any:
-    try:
-        return msgspec.convert(given, field.type, strict=False)
-    except msgspec.ValidationError:
-        if not field.name.endswith("_at") or not isinstance(given, str):
-            raise
-    # A time with a zone, which the others lack.
-    return msgspec.convert(given, datetime).replace(tzinfo=None)
 
 
 def _is_success(call: Call[Any], status: int) -> bool:
@@ -190,9 +176,7 @@ def _any_answer(body: bytes | bytearray, report: ReportUnreadable, scrubber: Scr
         return AnyAnswer(value)
     if not 200 <= envelope.status < 300:
         return f"the envelope says {envelope.status}"
-    message = _shown(envelope.message or "ok", scrubber)
-    is_phrase = message.strip(" .!").lower() == _PHRASES.get(envelope.status, "").lower()
-    return AnyAnswer(envelope.data if is_bare else value, "ok" if is_phrase else message)
+    return AnyAnswer(envelope.data if is_bare else value, _shown(envelope.message or "ok", scrubber))
 
 
 def is_ok(message: str | None) -> bool:
@@ -303,7 +287,7 @@ def _error(
     now: float | None,
 ) -> APIError | UnexpectedResponseError:
     excerpt = scrub.excerpt(body)
-    web_page = _describe_web_page(body, status, scrub)
+    web_page = _describe_web_page(body, scrub)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
         envelope = _decode_any(_any_decoder, body)
@@ -345,16 +329,14 @@ def _error(
     )
 
 
-def _describe_web_page(body: bytes | bytearray, status: int, scrub: Scrubber) -> str:
+def _describe_web_page(body: bytes | bytearray, scrub: Scrubber) -> str:
     """Return the title of a page of HTML, and that it is one; empty if an answer is none."""
     start = body[:SCRUBBED_BYTES].lstrip(_BLANK)
     if not start.startswith(b"<"):
         return ""
-    text = scrub.text(start.decode(errors="replace"))[:_LONGEST_MESSAGE]
-    found = _TITLE.search(text)
-    title = " ".join(_TAG.sub(" ", found[2]).split())[:SHOWN] if found else ""
-    title = title.removeprefix(str(status)).lstrip(" -:|") or _PHRASES.get(status, "")
-    return f"{title}: a page of {'XML' if start.startswith(b'<?xml') else 'HTML'}, not the service's answer"
+    found = _TITLE.search(scrub.text(start.decode(errors="replace")))
+    title = " ".join(found[2].split())[:SHOWN] if found else ""
+    return f"{title}: a page of HTML, not the service's answer".removeprefix(": ")
 
 
 def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:

@@ -7,7 +7,7 @@ model, and says what is wrong with it, which is told, and not asked again:
     what is wrong                                          the result
     -----------------------------------------------------  --------------------------------------------
     days or months that do not add up to the total         `reconciles` is False
-    days outside the window, months of another year        the same, and these are left out
+    clicks on days outside the window, or in another year  the same, and these are left out
     a dimension with more clicks than the total            `reconciles` is False
     unique and repeated clicks that do not add up to the   `reconciles` is False
     total, or a negative number
@@ -96,16 +96,10 @@ class RangeAnswer(_LabelAnswer, gc=False):
             # An answer without clicks needs no days.
             complete = not total
         else:
-            outside = [day for day in clicks if day < first or day > last]
-            if outside:
-                # Another window has counted these days or will. The service may list the next one, or others
-                # beside all days of the window, as 0. Otherwise the answer may be about other days.
-                is_far = (first - min(outside)).days > 1 or (max(outside) - last).days > 1
-                if any(map(clicks.get, outside)):
-                    problem = f"clicks on days outside the window {window}"
-                elif is_far and len(clicks) - len(outside) <= (last - first).days:
-                    problem = f"days outside the window {window}, and not all days in it"
-                clicks = {day: n for day, n in clicks.items() if first <= day <= last}
+            # Another window has counted these days or will.
+            if any(n for day, n in clicks.items() if not first <= day <= last):
+                problem = f"clicks on days outside the window {window}"
+            clicks = {day: n for day, n in clicks.items() if first <= day <= last}
             if problem is None and (counted := sum(clicks.values())) != total:
                 problem = f"{total} clicks in all, but {counted} on its days"
         stats = RangeStats(total_clicks=total, clicks=clicks, days_complete=complete, **self._maps())

@@ -57,10 +57,7 @@ Rounds = Iterator[Sequence[Question]]
 
 
 class Search:
-    """Search of some batches: answer the questions of each of its `rounds`, then take the results.
-
-    Batches of at most `few` keys are asked alone.
-    """
+    """Search of some batches, those of more than `few` keys; answer the questions of each of its `rounds`."""
 
     def __init__(self, batches: Iterable[Sequence[str]], *, few: int = 1) -> None:
         #: The counts of keys that have any, at the end.
@@ -109,8 +106,6 @@ class Search:
     def open_keys(self) -> int:
         """Number of keys whose counts are not known yet, nor asked alone."""
         return sum(root.left + 1 for root in self._roots if root.left)
-
-    # Whole batches.
 
     def _ask(self, questions: Sequence[Question]) -> Rounds:
         for question in questions:
@@ -162,8 +157,6 @@ class Search:
         totals = {root: root.total(self._bounds.low) for root in self._roots}
         dense = min(DENSE, DENSE_SHARE * sum(len(root.keys) for root, total in totals.items() if total))
         self._leave([root for root in totals if totals[root] >= max(1, dense * len(root.keys))])
-
-    # What answers say.
 
     def _is_sound(self, answer: Answer) -> bool:
         """Return whether an answer has the dimensions of the others, and does not contradict itself."""
@@ -224,8 +217,6 @@ class Search:
         for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
             counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
             self.results[cell.keys[0]] = counts
-
-    # What to ask.
 
     def _halve_cells(self) -> None:
         """Halve each cell that surely has counts, even before all of them are known."""
