@@ -19,73 +19,48 @@ NOW = datetime(2024, 3, 31, 23, 30, tzinfo=UTC)
 DAYS = st.dates(date(1990, 1, 1), date(2090, 12, 31))
 
 
-@pytest.mark.parametrize(
-    ("text", "first", "last"),
-    [
-        ("today", "2024-03-31", "2024-03-31"),
-        ("yesterday", "2024-03-30", "2024-03-30"),
-        ("this-week", "2024-03-25", "2024-03-31"),
-        ("last-week", "2024-03-18", "2024-03-24"),
-        ("this-month", "2024-03-01", "2024-03-31"),
-        ("last-month", "2024-02-01", "2024-02-29"),
-        ("this-year", "2024-01-01", "2024-12-31"),
-        ("last-year", "2023-01-01", "2023-12-31"),
-        ("this-quarter", "2024-01-01", "2024-03-31"),
-        ("last-quarter", "2023-10-01", "2023-12-31"),
-        ("2023-q3", "2023-07-01", "2023-09-30"),
-        ("2023-Q1..2023-q2", "2023-01-01", "2023-06-30"),
-        ("1d", "2024-03-31", "2024-03-31"),
-        ("30d", "2024-03-02", "2024-03-31"),
-        ("2w", "2024-03-18", "2024-03-31"),
-        ("1m", "2024-03-01", "2024-03-31"),
-        ("6m", "2023-10-01", "2024-03-31"),
-        ("1y", "2023-04-01", "2024-03-31"),
-        ("2024", "2024-01-01", "2024-12-31"),
-        ("2023-02", "2023-02-01", "2023-02-28"),
-        ("2024-06-01", "2024-06-01", "2024-06-01"),
-        ("2024-06-01..2024-06-30", "2024-06-01", "2024-06-30"),
-        ("2023-11..2024", "2023-11-01", "2024-12-31"),
-        ("last-month..today", "2024-02-01", "2024-03-31"),
-    ],
-)
-def test_a_span_has_these_days(text: str, first: str, last: str) -> None:
+SPANS = """
+today                    2024-03-31 2024-03-31
+yesterday                2024-03-30 2024-03-30
+this-week                2024-03-25 2024-03-31
+last-week                2024-03-18 2024-03-24
+this-month               2024-03-01 2024-03-31
+last-month               2024-02-01 2024-02-29
+this-year                2024-01-01 2024-12-31
+last-year                2023-01-01 2023-12-31
+this-quarter             2024-01-01 2024-03-31
+last-quarter             2023-10-01 2023-12-31
+2023-q3                  2023-07-01 2023-09-30
+2023-Q1..2023-q2         2023-01-01 2023-06-30
+1d                       2024-03-31 2024-03-31
+30d                      2024-03-02 2024-03-31
+2w                       2024-03-18 2024-03-31
+1m                       2024-03-01 2024-03-31
+6m                       2023-10-01 2024-03-31
+1y                       2023-04-01 2024-03-31
+2024                     2024-01-01 2024-12-31
+2023-02                  2023-02-01 2023-02-28
+2024-06-01               2024-06-01 2024-06-01
+2024-06-01..2024-06-30   2024-06-01 2024-06-30
+2023-11..2024            2023-11-01 2024-12-31
+last-month..today        2024-02-01 2024-03-31
+"""
+
+
+@pytest.mark.parametrize("row", SPANS.strip().splitlines())
+def test_a_span_has_these_days(row: str) -> None:
+    text, first, last = row.split()
     assert parse_span(text, TODAY) == (date.fromisoformat(first), date.fromisoformat(last))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "..",
-        "2024..",
-        "..2024",
-        "tomorrow",
-        "0d",
-        "30",
-        "30D",
-        "d",
-        "-1d",
-        "next-month",
-        "2024-13",
-        "2024-02-30",
-        "0000",
-        "20240601",
-        "2024-6",
-        "2024-W05",
-        "2024-q5",
-        "2024-06-01T08:00",
-        "2024-06-01T24:00..2024",
-        "99999d",
-        "9999y",
-        "٣٠d",
-        "a..b",
-        "1..2..3",
-        "october",
-        "last week",
-        "this-year-so-far",
-        "2024-01-01 2024-02-01",
-        "Today",
-    ],
-)
+REFUSED = """
+.., 2024.., ..2024, tomorrow, 0d, 30, 30D, d, -1d, next-month, 2024-13, 2024-02-30, 0000, 20240601,
+2024-6, 2024-W05, 2024-q5, 2024-06-01T08:00, 2024-06-01T24:00..2024, 99999d, 9999y, ٣٠d, a..b,
+1..2..3, october, last week, this-year-so-far, 2024-01-01 2024-02-01, Today
+"""
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in REFUSED.split(",")])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError):
         parse_span(text, TODAY)
@@ -142,46 +117,6 @@ def test_months_back_to_back_tile_a_year(today: date) -> None:
     assert parse_span("12m", today) == parse_span("1y", today)
 
 
-def spans(start: str, end: str, now: datetime) -> list[str]:
-    (_, counted), (first, last) = spans_to_compare(date.fromisoformat(start), date.fromisoformat(end), now)
-    return [bound.isoformat()[:19] for bound in (counted, first, last)]
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "first", "last"),
-    [
-        ("2024-03-01", "2024-03-31", "2024-02-01", "2024-02-29"),
-        ("2024-01-01", "2024-12-31", "2023-01-01", "2023-12-31"),
-        ("2024-01-01", "2024-03-31", "2023-10-01", "2023-12-31"),
-        ("2024-06-10", "2024-06-16", "2024-06-03", "2024-06-09"),
-        ("2026-01-01", "2026-01-31", "2025-12-01", "2025-12-31"),
-    ],
-)
-def test_whole_months_are_compared_with_whole_months(start: str, end: str, first: str, last: str) -> None:
-    assert spans(start, end, datetime(2025, 5, 21, 12, tzinfo=UTC)) == [end, first, last]
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "first", "last"),
-    [
-        ("2025-05-01", "2025-05-31", "2025-04-01", "2025-04-21T12:30:59"),
-        ("2025-05-21", "2025-05-21", "2025-05-20", "2025-05-20T12:30:59"),
-        ("2025-04-22", "2025-05-21", "2025-03-23", "2025-04-21T12:30:59"),
-        ("2025-05-01", "2026-04-30", "2024-05-01", "2024-05-21T12:30:59"),
-    ],
-)
-def test_what_is_not_over_is_compared_up_to_the_same_time(
-    start: str, end: str, first: str, last: str
-) -> None:
-    now = datetime(2025, 5, 21, 12, 30, 59, 7, tzinfo=ZoneInfo("Europe/Berlin"))
-    assert spans(start, end, now) == ["2025-05-21T12:30:59", first, last]
-
-
-def test_the_span_before_ends_where_a_longer_one_begins() -> None:
-    found = spans("2025-03-01", "2025-03-31", datetime(2025, 3, 30, 12, tzinfo=UTC))
-    assert found == ["2025-03-30T12:00:00", "2025-02-01", "2025-02-28T23:59:59"]
-
-
 @given(DAYS, st.integers(0, 400), st.integers(-10, 500), clicklog.zones())
 def test_as_much_time_is_compared_as_is_counted(start: date, length: int, elapsed: int, zone: tzinfo) -> None:
     end, today = start + timedelta(length), start + timedelta(elapsed)
@@ -205,55 +140,40 @@ def test_as_much_time_is_compared_as_is_counted(start: date, length: int, elapse
     )
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "now", "compare", "counted", "first", "last"),
-    [
-        # Whole months: the same months, whatever their length.
-        ("2024-02-01", "2024-02-29", "2024-05-01", "last-year", "2024-02-29", "2023-02-01", "2023-02-28"),
-        ("2023-01-01", "2024-06-30", "2024-08-01", "last-year", "2024-06-30", "2021-07-01", "2022-12-31"),
-        # Other days: the same weekdays; more weeks earlier if the two would overlap.
-        ("2024-02-29", "2024-02-29", "2024-05-01", "last-year", "2024-02-29", "2023-03-02", "2023-03-02"),
-        ("2024-06-10", "2024-06-16", "2024-07-01", "last-year", "2024-06-16", "2023-06-12", "2023-06-18"),
-        ("2023-03-01", "2024-02-29", "2024-05-01", "last-year", "2024-02-29", "2022-03-01", "2023-02-28"),
-        ("2023-03-02", "2024-03-01", "2024-05-01", "last-year", "2024-03-01", "2022-02-24", "2023-02-24"),
-        # What is not over: up to the same day and time of the other, and never beyond its end.
-        (
-            "2024-02-01",
-            "2024-02-29",
-            "2024-02-29T12:00",
-            "last-year",
-            "2024-02-29T12:00:00",
-            "2023-02-01",
-            "2023-02-28T23:59:59",
-        ),
-        (
-            "2024-03-01",
-            "2024-03-31",
-            "2024-03-05T08:00",
-            "2023-q4",
-            "2024-03-05T08:00:00",
-            "2023-10-01",
-            "2023-10-05T08:00:00",
-        ),
-        ("2024-01-01", "2024-01-31", "2024-05-01", "2023-q4", "2024-01-31", "2023-10-01", "2023-12-31"),
-        (
-            "2024-01-01",
-            "2024-01-31",
-            "2024-05-02T06:00",
-            "this-month",
-            "2024-01-31",
-            "2024-05-01",
-            "2024-05-02T06:00:00",
-        ),
-    ],
-)
-def test_a_span_is_compared_with_a_year_earlier_or_with_what_is_given(
-    start: str, end: str, now: str, compare: str, counted: str, first: str, last: str
-) -> None:
-    days = date.fromisoformat(start), date.fromisoformat(end)
+#: Whole months are compared with whole months, of a year before the same ones; other days with as many, of a
+#: year before the same weekdays, more weeks earlier if the two would overlap; what is not over up to the same
+#: day and time of the other, never beyond its end.
+COMPARED = """
+start      end        now                 compare    counted             first      last
+2024-03-01 2024-03-31 2025-05-21T12:30:59 previous   2024-03-31          2024-02-01 2024-02-29
+2024-01-01 2024-12-31 2025-05-21T12:30:59 previous   2024-12-31          2023-01-01 2023-12-31
+2024-01-01 2024-03-31 2025-05-21T12:30:59 previous   2024-03-31          2023-10-01 2023-12-31
+2024-06-10 2024-06-16 2025-05-21T12:30:59 previous   2024-06-16          2024-06-03 2024-06-09
+2026-01-01 2026-01-31 2026-05-21T12:30:59 previous   2026-01-31          2025-12-01 2025-12-31
+2025-05-01 2025-05-31 2025-05-21T12:30:59 previous   2025-05-21T12:30:59 2025-04-01 2025-04-21T12:30:59
+2025-05-21 2025-05-21 2025-05-21T12:30:59 previous   2025-05-21T12:30:59 2025-05-20 2025-05-20T12:30:59
+2025-04-22 2025-05-21 2025-05-21T12:30:59 previous   2025-05-21T12:30:59 2025-03-23 2025-04-21T12:30:59
+2025-05-01 2026-04-30 2025-05-21T12:30:59 previous   2025-05-21T12:30:59 2024-05-01 2024-05-21T12:30:59
+2025-03-01 2025-03-31 2025-03-30T12:00    previous   2025-03-30T12:00:00 2025-02-01 2025-02-28T23:59:59
+2024-02-01 2024-02-29 2024-05-01          last-year  2024-02-29          2023-02-01 2023-02-28
+2023-01-01 2024-06-30 2024-08-01          last-year  2024-06-30          2021-07-01 2022-12-31
+2024-02-29 2024-02-29 2024-05-01          last-year  2024-02-29          2023-03-02 2023-03-02
+2024-06-10 2024-06-16 2024-07-01          last-year  2024-06-16          2023-06-12 2023-06-18
+2023-03-01 2024-02-29 2024-05-01          last-year  2024-02-29          2022-03-01 2023-02-28
+2023-03-02 2024-03-01 2024-05-01          last-year  2024-03-01          2022-02-24 2023-02-24
+2024-02-01 2024-02-29 2024-02-29T12:00    last-year  2024-02-29T12:00:00 2023-02-01 2023-02-28T23:59:59
+2024-03-01 2024-03-31 2024-03-05T08:00    2023-q4    2024-03-05T08:00:00 2023-10-01 2023-10-05T08:00:00
+2024-01-01 2024-01-31 2024-05-01          2023-q4    2024-01-31          2023-10-01 2023-12-31
+2024-01-01 2024-01-31 2024-05-02T06:00    this-month 2024-01-31          2024-05-01 2024-05-02T06:00:00
+"""
+
+
+@pytest.mark.parametrize("row", COMPARED.strip().splitlines()[1:])
+def test_a_span_is_compared_with_another(row: str) -> None:
+    start, end, now, compare, *expected = row.split()
     at = datetime.fromisoformat(now).replace(tzinfo=UTC)
-    (_, until), before = spans_to_compare(*days, at, compare)
-    assert [bound.isoformat()[:19] for bound in (until, *before)] == [counted, first, last]
+    (_, until), before = spans_to_compare(date.fromisoformat(start), date.fromisoformat(end), at, compare)
+    assert [bound.isoformat()[:19] for bound in (until, *before)] == expected
 
 
 @pytest.mark.parametrize(
@@ -275,7 +195,7 @@ def test_a_span_that_has_no_clicks_is_not_compared_with(compare: str) -> None:
 
 def test_a_span_at_the_beginning_of_the_calendar_has_none_before() -> None:
     with pytest.raises(InvalidRequestError, match="calendar"):
-        spans("0001-01-01", "0001-01-31", NOW)
+        spans_to_compare(date(1, 1, 1), date(1, 1, 31), NOW)
 
 
 class NotATime(datetime):

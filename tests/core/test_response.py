@@ -75,31 +75,16 @@ TOO_MANY_TAGS = "You have reached the maximum allowed number of tags. Please con
 
 DOCUMENTED: list[tuple[Call[Any], int, str, Any, type[APIError]]] = [
     (URLS, 400, "Bad request. Page is invalid.", None, BadRequestError),
-    (TAGS, 400, "Bad request. Page is invalid.", None, BadRequestError),
-    (UPDATE, 400, "Bad request. Destination is invalid.", None, BadRequestError),
-    (CREATE, 400, "Bad request. Tag already exists.", None, BadRequestError),
     (STATS, 400, TAG_UNKNOWN, [], UnknownTagError),
-    (YEARLY, 400, TAG_UNKNOWN, [], UnknownTagError),
     (GEO, 400, "Bad request. Tag does not exist.", [], UnknownTagError),
-    (STATS, 400, "Bad request. Tag and URL keys both can not be empty.", [], BadRequestError),
     (STATS, 400, INVALID, [], BadRequestError),
-    (
-        STATS,
-        400,
-        "Bad request. Date format is incorrect. Please provide date in ISO 8601 format.",
-        [],
-        BadRequestError,
-    ),
     (URLS, 401, UNAUTHORIZED, msgspec.UNSET, AuthenticationError),
-    (STATS, 401, UNAUTHORIZED, msgspec.UNSET, AuthenticationError),
     (UPDATE, 404, NOT_FOUND, None, NotFoundError),
     (CREATE, 429, TOO_MANY_TAGS, None, TagLimitError),
     # Not in the document:
     (CREATE, 429, "Too many requests.", None, RateLimitError),
     (STATS, 429, "Too many requests.", [], RateLimitError),
     (STATS, 403, "Forbidden.", [], APIError),
-    (STATS, 414, "Too long.", [], APIError),
-    (STATS, 500, "Internal error.", [], ServerError),
     (STATS, 503, "Unavailable.", [], ServerError),
 ]
 
@@ -113,7 +98,6 @@ def test_each_error_is_of_its_class(
     assert type(error) is kind
     assert (error.status, error.message) == (status, message)
     assert error.data == (None if data is msgspec.UNSET else data)
-    assert str(error) == f"{call.method} {call.path}: {status} {message}"
 
 
 @pytest.mark.parametrize(
@@ -185,12 +169,6 @@ def test_a_redirect_is_unexpected_and_final(status: int) -> None:
 def test_another_success_than_200_is_unexpected_and_final(status: int) -> None:
     error = error_of(STATS, status, envelope())
     assert (type(error), error.status, retryable(STATS, error)) == (UnexpectedResponseError, status, False)
-
-
-def test_a_200_whose_envelope_says_something_else_may_be_asked_again() -> None:
-    error = error_of(STATS, 200, envelope(201, data={"total_clicks": 1}))
-    assert "the envelope says 201" in str(error)
-    assert retryable(STATS, error)
 
 
 # --- the two kinds of 429 ------------------------------------------------------------------------------
@@ -334,7 +312,6 @@ def test_a_200_that_is_not_the_documented_answer_is_unexpected(body: bytes) -> N
     error = error_of(STATS, 200, body)
     assert type(error) is UnexpectedResponseError
     assert error.excerpt == body[:EXCERPT_BYTES]
-    assert "not the documented answer" in str(error)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
@@ -366,24 +343,15 @@ def test_counts_come_as_numbers_and_as_digits(count: int) -> None:
 
 @pytest.mark.parametrize("empty", [[], {}, None])
 def test_an_empty_map_comes_as_an_object_an_array_or_null(empty: Any) -> None:
-    ranged = data_of(STATS, {"total_clicks": 0, "device": empty, "clicks": empty})
-    period = {"clicks_total": 0, "clicks_unique": 0, "clicks_repeated": 0}
-    yearly = data_of(YEARLY, {**period, "clicks_breakdown": empty, "languages": empty})
-    months = data_of(YEARLY, {**period, "clicks_breakdown": {"2024": empty}})
-    places = data_of(GEO, {"state": empty, "city": empty, "postalcode": empty})
-    told = [
-        ranged.device,
-        ranged.clicks,
-        yearly.clicks_breakdown,
-        yearly.languages,
-        months.clicks_breakdown["2024"],
-    ]
-    assert [*told, places.state, places.city, places.postalcode] == [empty] * 8
-
-
-def test_left_out_maps_are_empty_and_left_out_days_are_known_to_be() -> None:
-    answer = data_of(STATS, {"total_clicks": 0})
-    assert (answer.device, answer.clicks) == (None, msgspec.UNSET)
+    period = {"clicks_total": 0, "clicks_unique": 0, "clicks_repeated": 0, "languages": empty}
+    for call, data in (
+        (STATS, {"total_clicks": 0, "device": empty, "clicks": empty}),
+        (YEARLY, {**period, "clicks_breakdown": empty}),
+        (YEARLY, {**period, "clicks_breakdown": {"2024": empty}}),
+        (GEO, {"state": empty, "city": empty, "postalcode": empty}),
+    ):
+        answer = data_of(call, data)
+        assert {name: getattr(answer, name) for name in data} == data
 
 
 def test_keys_of_maps_are_dates_and_numbers() -> None:
@@ -462,13 +430,6 @@ def test_no_part_of_a_secret_is_left_at_the_end_of_the_excerpt(form: str) -> Non
             excerpt = error.excerpt if status == 200 else error.message.encode()
             assert set(excerpt) <= set(b".*")
             assert len(excerpt) == EXCERPT_BYTES
-
-
-def test_no_part_of_a_secret_is_left_however_often_it_comes() -> None:
-    error = error_of(
-        STATS, 200, quote("s3cr3tsX/3cr3t").encode() * 10_000, scrubber=Scrubber(["s3cr3tsX/3cr3t"])
-    )
-    assert set(error.excerpt) == {ord("*")}
 
 
 @given(

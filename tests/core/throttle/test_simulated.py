@@ -142,7 +142,7 @@ def test_abandoned_requests_and_probes_hold_nobody_up(
 @pytest.mark.parametrize(("sessions", "least"), [(2, 0.8), (4, 0.7)])
 def test_sessions_that_know_nothing_of_each_other_share_one_limit(sessions: int, least: float) -> None:
     """No session sees an excess above its own rate: an eighth of the answers are 429s."""
-    found = [sharing(sessions, 120.0, seed) for seed in range(1, 7)]
+    found = [sharing(sessions, 120.0, seed) for seed in range(1, 4)]
     assert min(used for used, _, _ in found) >= 0.95
     assert mean(share for _, share, _ in found) >= least
     assert mean(waste for _, _, waste in found) <= 0.15
@@ -189,12 +189,12 @@ def test_the_goal_is_reached(name: str) -> None:
 
 
 @pytest.mark.parametrize("told", [None, 1.0])
-@pytest.mark.parametrize("share", [0.005, 0.02, 0.1])
+@pytest.mark.parametrize("share", [0.02, 0.1])
 def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float, told: float | None) -> None:
     """Law 10."""
     full = CONCURRENCY / MEAN
     paces = []
-    for seed in range(1, 8):
+    for seed in range(1, 6):
         server = Strays(Server(Random(seed)), share, told)
         done = run(Throttle(CONCURRENCY), server, int(13.5 * full), seed, keep=True)
         paces.append(sum(10 <= sent < 13 for sent, _ in done.log) / (3 * full))
@@ -209,7 +209,7 @@ def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(
     scale: float, requests: int, told: float | None
 ) -> None:
     costs = []
-    for seed in range(62142, 62162):
+    for seed in range(62142, 62154):
         servers = [Strays(Server(Random(f"w{seed}")), 0.1, told) for _ in ("throttle", "ideal")]
         ideal = run(EachRetryAfter(), servers[1], requests, seed, scale=scale).time
         done = run(Throttle(CONCURRENCY), servers[0], requests, seed, scale=scale, give_up=1000)

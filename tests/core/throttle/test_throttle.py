@@ -392,17 +392,6 @@ def test_idle_time_changes_no_learnt_rate(idle: float) -> None:
     assert throttle.learned_rate == rate
 
 
-def test_a_call_that_is_refused_for_days_is_asked_for_once_a_minute() -> None:
-    throttle, now, ticket = Throttle(8), 100.0, Ticket()
-    for _ in range(1200):
-        throttle.rejected(throttle.depart(now, ticket), now)
-        throttle.accepted(throttle.depart(now + 0.001), now + 0.002)
-        again = throttle.rejected(throttle.depart(now + 0.003, ticket), now + 0.003)
-        throttle.accepted(throttle.depart(now + 0.004), now + 0.005)
-        assert again <= now + LONGEST + 1
-        now = again
-
-
 def test_few_calls_that_wait_as_they_are_told_are_not_idle() -> None:
     """One call at a time: it meets no cluster of 429s, but a limit of 10 a second nevertheless."""
     throttle, now = Throttle(32), 100.0
