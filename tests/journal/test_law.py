@@ -1,4 +1,4 @@
-"""A job that is run again sends what is missing plus a few, loses nothing, counts and writes nothing twice.
+"""A job that is run again sends what is missing plus a few, loses nothing and counts nothing twice.
 
 Whatever happened between two runs: a crash at any request, links added, removed, renamed, given other tags or
 clicked, another order of a set, a rotated secret, a wrong clock of the service or of this machine, answers of
@@ -26,12 +26,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from slashtag import AsyncSession, Change, DateRange, RetryPolicy, _session
+from slashtag import AsyncSession, DateRange, RetryPolicy, _session
 from slashtag._core import batches as _batches
 from slashtag._journal import journal as _journal
 from slashtag._resources import stats as _stats
 from slashtag._sending import sender as _sender
-from slashtag.bulk_update import BulkUpdate
 from slashtag.export import export_clicks
 from slashtag.sandbox import Sandbox
 
@@ -40,7 +39,7 @@ from ..support.journals import committed
 from ..support.laws import examples
 from ..support.sending import until
 
-KINDS = ("collect", "keys", "each", "export", "file", "tags", "bulk")
+KINDS = ("collect", "keys", "each", "export", "tags")
 STEPS = (
     *("add", "remove", "rename", "swap", "share", "tag"),
     *("old click", "new click", "late", "rotate", "clock", "service's clock"),
@@ -56,7 +55,6 @@ class Tally(Struct):
     sent: int = 0
     missing: int = 0
     wrong: int = 0
-    twice: int = 0
     too_many: int = 0
 
 
@@ -71,15 +69,13 @@ class Job:
         #: Seconds that this machine's clock is ahead, and the service's.
         self.skew, self.service_skew = 0, 0
         self.tags = [box.store.add_tag(f"t{n}", "", 0).id for n in range(3)]
-        self.was_fresh = self.was_behind = False
+        self.was_fresh = False
         today = datetime.now(UTC).date()
         # Two windows that are over, the second since yesterday, and today.
         self.first, self.yesterday, self.today = today - timedelta(64), today - timedelta(1), today
         self.span = DateRange(self.first, today)
         for n in range(self.rng.randint(5, 40)):
             self.add(f"k{n}")
-        #: The slashtags of a file.
-        self.given = self.rng.sample(self.slashtags(), self.rng.randint(3, self.links))
 
     def add(self, slashtag: str, domain: int = 0) -> None:
         link = self.box.add_url(slashtag, domain_id=domain)
@@ -138,7 +134,6 @@ class Job:
             # Until now all answers were those of a cache, from before this click.
             noon = datetime(self.yesterday.year, self.yesterday.month, self.yesterday.day, 12, tzinfo=UTC)
             box.add_click(one.id, noon)
-        self.was_behind |= self.skew < 0 or self.service_skew < 0
         self.changes += kind in ("add", "remove", "rename", "swap", "share")
         self.changes += kind == "tag" and self.kind == "tags"
 
@@ -162,21 +157,13 @@ class Job:
         if self.kind == "each":
             each = session.stats.collect_each(self.span, keys=await listing.to_list())
             return {key: stats.clicks async for key, stats in each}
-        if self.kind in ("export", "file", "tags"):
-            kept, by = Kept(), "tag" if self.kind == "tags" else "slashtag"
-            keys = None
-            if self.kind == "file":
-                found = {link.slashtag: link for link in await listing.to_list()}
-                keys = [found[key] for key in self.given if key in found]
-            await export_clicks(session, self.span, kept, keys=keys, by=by)  # type: ignore[arg-type]
-            table: dict[str, dict[date, int]] = {}
-            for row in kept.rows:
-                assert row[-2] not in table.setdefault(str(row[0]), {}), "a row twice"
-                table[str(row[0])][row[-2]] = row[-1]  # type: ignore[index, assignment]
-            return table
-        changes = [Change(link, redirect_code=308) for link in sorted(self.wanted)]
-        async with BulkUpdate(session, changes, outcomes=self.folder / f"{self.runs}.outcomes") as update:
-            return {outcome.key: outcome.status async for outcome in update}
+        kept, by = Kept(), "tag" if self.kind == "tags" else "slashtag"
+        await export_clicks(session, self.span, kept, by=by)  # type: ignore[arg-type]
+        table: dict[str, dict[date, int]] = {}
+        for row in kept.rows:
+            assert row[-2] not in table.setdefault(str(row[0]), {}), "a row twice"
+            table[str(row[0])][row[-2]] = row[-1]  # type: ignore[index, assignment]
+        return table
 
     def skewed_now(self, zone: tzinfo) -> datetime:
         return datetime.now(zone) + timedelta(seconds=self.skew)
@@ -211,9 +198,8 @@ class Job:
                 for turn in range(self.rng.randrange(20)):
                     await asyncio.sleep(0.001 * (turn % 5 == 0))
                 for file in self.folder.glob(f"{self.runs}.*"):
-                    if not file.name.endswith(".lock"):
-                        number, _, rest = file.name.partition(".")
-                        shutil.copy(file, self.folder / f"{int(number) + 1}.{rest}")
+                    _, _, rest = file.name.partition(".")
+                    shutil.copy(file, self.folder / f"{self.runs + 1}.{rest}")
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
@@ -222,10 +208,8 @@ class Job:
 
     async def example(self) -> Tally:
         rng, box, tally = self.rng, self.box, Tally(self.kind)
-        self.wanted = {link.id for link in rng.sample(box.truth.urls(), 4)}
         for _ in range(rng.randint(1, 4)):
-            # A change is refused where a cache answers.
-            is_cached = self.kind != "bulk" and not self.was_fresh and rng.random() < 0.3
+            is_cached = not self.was_fresh and rng.random() < 0.3
             box.headers = {"Age": str(3 * DAY)} if is_cached else {}
             await self.run(rng.randint(1, 30))
             self.was_fresh |= not is_cached
@@ -236,32 +220,24 @@ class Job:
         result = await self.run(None)
         last = box.requests[before:]
         tally.wrong = self.wrong(result)
-        tally.twice = sum(
-            n > 1 for n in Counter(each.path for each in box.requests if each.method == "PUT").values()
-        )
-        if self.kind != "bulk":
-            before = len(box.requests)
-            await self.run(None, journal=False)
-            fresh = [each for each in box.requests[before:] if "stats" in each.path]
-            tally.sent = sum("stats" in each.path for each in last)
-            tally.missing = max(0, len(fresh) - len(held))
-            # A link that is gone moves those after it into other batches.
-            slack = 2 + 2 * WINDOWS * self.changes + self.removed * len(fresh)
-            if self.kind in ("each", "export", "file"):
-                # Which sets are needed depends on the batch and the order of its links, which a change alters
-                # for this run and not for a new one. A clock that is behind takes a day for one that is not
-                # over, and asks each link alone about it.
-                is_other = self.changes or self.was_behind
-                slack += len(fresh) if is_other else len(fresh) // 2
-            tally.too_many = max(0, tally.sent - tally.missing - slack)
+        before = len(box.requests)
+        await self.run(None, journal=False)
+        fresh = [each for each in box.requests[before:] if "stats" in each.path]
+        tally.sent = sum("stats" in each.path for each in last)
+        tally.missing = max(0, len(fresh) - len(held))
+        # A link that is gone moves those after it into other batches.
+        slack = 2 + 2 * WINDOWS * self.changes + self.removed * len(fresh)
+        if self.kind in ("each", "export"):
+            # Which sets are needed depends on the batch and the order of its links, which a change alters for
+            # this run and not for a new one.
+            slack += len(fresh) if self.changes else len(fresh) // 2
+        tally.too_many = max(0, tally.sent - tally.missing - slack)
         return tally
 
     def wrong(self, result: Any) -> int:
         """Return the number of wrong rows."""
         box = self.box
         truth: dict[str, Any] = dict(box.truth.per_key(self.first, self.today))
-        if self.kind == "file":
-            truth = {key: truth[key] for key in self.given if key in truth}
         if self.kind == "tags":
             # Links without a tag have what the tags leave of all clicks, also of slashtags that both have.
             left = Counter[date]()
@@ -273,12 +249,6 @@ class Job:
             for one in truth.values():
                 left.subtract(one.clicks)
             truth["no tag"] = SimpleNamespace(clicks=left)
-        if self.kind == "bulk":
-            codes = {link.id: link.redirect_code for link in box.truth.urls()}
-            return sum(
-                link in codes and codes[link] != 308 and result.get(link) not in ("unknown",)
-                for link in self.wanted
-            )
         if self.kind in ("collect", "keys"):
             total: Counter[date] = Counter()
             for one in truth.values():
@@ -306,4 +276,4 @@ def try_law(seed: int) -> Tally:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_job_survives_whatever_happens_between_its_runs(seed: int) -> None:
     tally = try_law(seed)
-    assert (tally.wrong, tally.twice, tally.too_many) == (0, 0, 0), tally
+    assert (tally.wrong, tally.too_many) == (0, 0), tally
