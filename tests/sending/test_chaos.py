@@ -18,8 +18,6 @@ from slashtag import AsyncSession, OutcomeUnknownError, RetryPolicy, SlashtagErr
 from ..support.sending import connect, until
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.I)
-#: What the server does to one request in five; `late` and `behind` are answers that nobody asked for.
-FAULTS = ("reset", "hang up", "cut", "stall", "behind", "partial", "late", "close", "interim", "500", "408")
 POLICY = RetryPolicy(max_attempts=6, backoff_base=0.0005, backoff_cap=0.002)
 
 
@@ -51,37 +49,34 @@ class Server(asyncio.Protocol):
             self.reply(method, target.rpartition("/")[2])
 
     def reply(self, method: str, number: str) -> None:
-        chance, write = self.chance, self.transport.write
-        kind = chance.choice(FAULTS) if chance.random() < 0.2 else "ok"
+        chance, good = self.chance, answer(200, number)
+        other, some = answer(chance.choice((200, 408)), "other"), chance.randrange(1, len(good))
+        #: What is sent, and whether the connection ends; `late` and `behind` nobody asked for.
+        faults = {
+            "reset": (b"", True),
+            "hang up": (b"", True),
+            "cut": (good[:some], True),
+            "stall": (good[:some], False),
+            "behind": (good + other, False),
+            "partial": (good + other[:some], False),
+            "late": (good, False),
+            "close": (good, True),
+            "interim": (b"HTTP/1.1 103 Odd\r\n\r\n" * 100 + good, False),
+            # From something in between: a write may have been done.
+            "500": (b"HTTP/1.1 500 Odd\r\nContent-Length: 4\r\n\r\nnope", False),
+            "408": (b"HTTP/1.1 408 Odd\r\nContent-Length: 4\r\n\r\nnope", False),
+        }
+        kind = chance.choice(list(faults)) if chance.random() < 0.2 else "ok"
         if method != "GET" and (kind not in ("500", "408") or chance.random() < 0.5):
             self.done[number] += 1
-        good, other = answer(200, number), answer(chance.choice((200, 408)), "other")
-        match kind:
-            case "reset":
-                self.transport.abort()
-            case "hang up":
-                self.transport.close()
-            case "cut":
-                write(good[: chance.randrange(1, len(good))])
-                self.transport.close()
-            case "stall":
-                write(good[: chance.randrange(len(good))])
-            case "behind":
-                write(good + other)
-            case "partial":
-                write(good + other[: chance.randrange(1, len(other))])
-            case "late":
-                write(good)
-                asyncio.get_running_loop().call_soon(self.late, other)
-            case "close":
-                write(good)
-                self.transport.close()
-            case "interim":
-                write(b"HTTP/1.1 103 Odd\r\n\r\n" * chance.choice((1, 3, 100)) + good)
-            case "ok":
-                write(good)
-            case _:  # from something in between: a write may have been done
-                write(b"HTTP/1.1 %s Odd\r\nContent-Length: 4\r\n\r\nnope" % kind.encode())
+        sent, ends = faults.get(kind, (good, False))
+        self.transport.write(sent)
+        if kind == "reset":
+            self.transport.abort()
+        elif kind == "late":
+            asyncio.get_running_loop().call_soon(self.late, other)
+        elif ends:
+            self.transport.close()
 
     def late(self, other: bytes) -> None:
         # Behind a request that is written already it could not be told from the answer.
