@@ -6,15 +6,13 @@ python -m benchmarks [--size FACTOR] [--rounds N] [--only NAME] [--json]
 from __future__ import annotations
 
 import json
-import os
-import platform
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ._measure import Row, parser, table
+from ._measure import Row, parser, report
 
 HERE = Path(__file__).parent
 SCRIPTS = ("request", "listing", "each", "memory", "startup", "loads")
@@ -23,7 +21,7 @@ SCRIPTS = ("request", "listing", "each", "memory", "startup", "loads")
 def run(script: str, options: list[str]) -> Any:
     """Run a script in a process of its own, which is quiet but for what it prints as JSON."""
     command = [sys.executable, str(HERE / f"{script}.py"), "--json", *options]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ)
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(told.stdout)
 
 
@@ -46,15 +44,9 @@ def main() -> int:
     made.add_argument("--only", default="", help="scripts whose name contains this")
     options = made.parse_args()
     rows = list(measure(options.size, options.rounds, options.only))
-    missed = [row for row in rows if row.met is False]
-    if options.json:
-        machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-        told = {"machine": machine, "size": options.size, "rows": [row.told() for row in rows]}
-        print(json.dumps(told, indent=1))
-    else:
-        print(table(rows))
-        goals = sum(row.met is not None for row in rows)
-        print(f"\n{goals - len(missed)} of {goals} goals met")
+    report(rows, options.json)
+    missed = sum(row.met is False for row in rows)
+    print(f"{missed} of {sum(row.met is not None for row in rows)} goals missed", file=sys.stderr)
     return 1 if missed and options.size == 1 else 0
 
 
