@@ -44,10 +44,10 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
 
-# Processes that tests start are not measured: those that do hardly anything else are left out.
+# Processes that tests start are not measured: tests that do hardly anything else are left out, and long simulations.
 UNMEASURED := $(addprefix --ignore=tests/,cli/test_entry.py cli/test_export_runs.py cli/test_output.py \
-	journal/test_kill.py report/test_browser.py test_benchmarks.py test_dask.py test_examples.py test_observers.py \
-	test_pytest_plugin.py test_ways_to_run.py)
+	core/throttle/test_simulated.py journal/test_kill.py report/test_browser.py test_benchmarks.py test_dask.py \
+	test_examples.py test_observers.py test_pytest_plugin.py test_ways_to_run.py)
 
 # Lines, not branches, as sys.monitoring counts these for nothing, and only those before Python 3.14. The tracer of
 # older Pythons takes twice the time.
