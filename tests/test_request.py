@@ -46,7 +46,6 @@ async def asked(answer: Answer, method: str = "POST", **options: Any) -> Any:
     ("answer", "data"),
     [
         (ok({"id": 5}), {"id": 5}),
-        (envelope(200, "ok"), None),
         (envelope(201, "ok", [1]), [1]),
         (response(204, b""), None),
         (response(200, b" \r\n"), None),
@@ -85,11 +84,6 @@ async def test_errors_are_those_of_all_requests(answer: Answer, kind: type[Any],
         await asked(answer, "GET")
     assert told.value.status == status
     assert (told.value.method, told.value.path) == ("GET", "urls")
-
-
-async def test_a_message_that_is_not_ok_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    assert await asked(envelope(200, "The link is disabled.", {"id": 5})) == {"id": 5}
-    assert "The link is disabled." in caplog.text
 
 
 # --- what is sent --------------------------------------------------------------------------------------

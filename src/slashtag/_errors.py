@@ -183,7 +183,7 @@ class UnexpectedResponseError(RequestFailedError):
     repeatable: bool = True
 
     def _detail(self) -> str:
-        # Of a page of HTML the message has the title.
+        # Of a page of HTML the message has the text.
         if not self.excerpt or self.excerpt.lstrip().startswith(b"<"):
             return self.message
         return f"{self.message}; it begins {self.excerpt[:80].decode(errors='replace')!r}"

@@ -21,7 +21,6 @@ from ._core.batches import OTHER_PARAMETERS_BYTES
 from ._core.checks import FLAG, POSITIVE_INT, SECONDS, Progress, Rule, check_options
 from ._core.limits import MAX_TARGET_BYTES
 from ._core.paging import Paging
-from ._core.response import is_ok
 from ._core.retry import RetryPolicy
 from ._core.secret import hidden
 from ._core.throttle.throttle import Throttle
@@ -206,17 +205,16 @@ class AsyncSession:
         """Send a request to an endpoint that has no method here, and return the data of its answer.
 
         `path` is relative to the base address (`"urls"`, `f"urls/{quote(slashtag, safe='')}"`): one that
-        would leave it, in any encoding, is refused. `params` go into the query; None is left out, several
-        values repeat the name. `json` is the body, as msgspec encodes it: dicts, lists, structs, dataclasses.
+        would leave it is refused. `params` go into the query; None is left out, several values repeat the
+        name. `json` is the body: dicts, lists, structs, dataclasses.
 
         It has the credentials, the throttle, the errors and the redaction of all requests; values of members
         and parameters named as secrets are (`password`, `token`) are in no error and no log. It is repeated
         by its method: GET, PUT and DELETE after any failure, POST and PATCH only if nothing was sent or after
         a 429. A journal has no part in it.
 
-        Any 2xx is a success, whose data is that of the envelope; without one, or where it has more members,
-        the whole JSON; None for an empty body, as with a 204. A message other than `ok` is logged as a
-        warning.
+        Any 2xx is a success. An envelope gives its data; JSON without data, or with more members than an
+        envelope has, is returned as it is; None for an empty body, as with a 204.
 
         Raises InvalidRequestError before anything is sent; every kind of APIError, TransportError and
         UnexpectedResponseError; and OutcomeUnknownError if the answer to a write was lost, or is not JSON.
@@ -226,10 +224,7 @@ class AsyncSession:
         del params, json  # which a traceback would show
         if isinstance(call, str):
             raise InvalidRequestError(call)
-        answer = await self._sender.send(call)
-        if not is_ok(answer.message):
-            log.warning("%s %s: the service says: %s", call.method, call.path, answer.message)
-        return answer.data
+        return await self._sender.send(call)
 
     def with_options(
         self,

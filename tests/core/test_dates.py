@@ -35,9 +35,6 @@ last-quarter             2023-10-01 2023-12-31
 1d                       2024-03-31 2024-03-31
 30d                      2024-03-02 2024-03-31
 2w                       2024-03-18 2024-03-31
-1m                       2024-03-01 2024-03-31
-6m                       2023-10-01 2024-03-31
-1y                       2023-04-01 2024-03-31
 2024                     2024-01-01 2024-12-31
 2023-02                  2023-02-01 2023-02-28
 2024-06-01               2024-06-01 2024-06-01
@@ -55,7 +52,7 @@ def test_a_span_has_these_days(row: str) -> None:
 
 REFUSED = """
 .., 2024.., ..2024, tomorrow, 0d, 30, 30D, d, -1d, next-month, 2024-13, 2024-02-30, 0000, 20240601,
-2024-6, 2024-W05, 2024-q5, 2024-06-01T08:00, 2024-06-01T24:00..2024, 99999d, 9999y, ٣٠d, a..b,
+2024-6, 2024-W05, 2024-q5, 2024-06-01T08:00, 99999d, 1y, ٣٠d, a..b,
 1..2..3, october, last week, this-year-so-far, 2024-01-01 2024-02-01, Today
 """
 
@@ -102,7 +99,6 @@ def test_a_time_that_a_zone_shows_never_or_twice_is_refused(text: str) -> None:
 @given(DAYS, st.integers(1, 500))
 def test_so_many_days_end_today(today: date, n: int) -> None:
     assert parse_span(f"{n}d", today) == (today - timedelta(n - 1), today)
-    assert parse_span(f"{12 * n}m" if n < 20 else "1m", today)[1] == today
 
 
 @given(DAYS, st.sampled_from(["week", "month", "quarter", "year"]))
@@ -110,11 +106,6 @@ def test_the_period_before_ends_where_the_present_one_begins(today: date, unit: 
     this, before = parse_span(f"this-{unit}", today), parse_span(f"last-{unit}", today)
     assert this[0] <= today <= this[1]
     assert before[1] + timedelta(1) == this[0]
-
-
-@given(DAYS)
-def test_months_back_to_back_tile_a_year(today: date) -> None:
-    assert parse_span("12m", today) == parse_span("1y", today)
 
 
 @given(DAYS, st.integers(0, 400), st.integers(-10, 500), clicklog.zones())
@@ -193,22 +184,6 @@ def test_a_span_that_has_no_clicks_is_not_compared_with(compare: str) -> None:
         DateRange("2024-01-01", "2024-01-31").with_previous(UTC, NOW, compare)
 
 
-def test_a_span_at_the_beginning_of_the_calendar_has_none_before() -> None:
-    with pytest.raises(InvalidRequestError, match="calendar"):
-        spans_to_compare(date(1, 1, 1), date(1, 1, 31), NOW)
-
-
-class NotATime(datetime):
-    """Behaves as NaT of pandas."""
-
-    def utcoffset(self) -> timedelta:
-        raise ValueError("NaTType does not support utcoffset")
-
-
-class NotAYear(datetime):
-    year = float("nan")  # type: ignore[assignment]
-
-
 class OtherDate(date):
     """A date as other libraries have it."""
 
@@ -226,13 +201,3 @@ def test_subclasses_are_taken_as_plain_dates() -> None:
     found = Day(OtherDate(2024, 6, 1))
     assert type(found.date) is date
     assert found == Day("2024-06-01")
-
-
-@pytest.mark.parametrize("kind", [NotATime, NotAYear])
-def test_what_is_no_time_is_refused(kind: type[datetime]) -> None:
-    with pytest.raises(InvalidRequestError):
-        DateRange(kind(2024, 1, 1, tzinfo=UTC), date(2024, 1, 2))
-    with pytest.raises(InvalidRequestError):
-        DateRange(date(2024, 1, 1), kind(2024, 1, 2, tzinfo=UTC))
-    with pytest.raises(InvalidRequestError):
-        Day(kind(2024, 1, 2))

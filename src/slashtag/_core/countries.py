@@ -1,4 +1,4 @@
-"""Codes of countries (ISO 3166-1 alpha-2, and XK as the Unicode CLDR has it)."""
+"""Codes of countries: ISO 3166-1 alpha-2, and XK as the Unicode CLDR has it."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +16,6 @@ def countries() -> Mapping[str, str]:
 
 def check_country(code: object) -> str:
     """Return the code of a country in upper case; raises InvalidRequestError for what is none."""
-    if isinstance(code, str) and code.upper() in countries():
-        return code.upper()
-    raise InvalidRequestError(f"iso_code must be a 2-letter ISO country code, such as GB or US, not {code!r}")
+    if not isinstance(code, str) or code.upper() not in countries():
+        raise InvalidRequestError(f"iso_code must be a 2-letter code of ISO 3166, such as GB, not {code!r}")
+    return code.upper()

@@ -7,6 +7,7 @@ statistics_answers.py says how an answer is checked, _summed_statistics.py how r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -22,7 +23,6 @@ from .countries import check_country
 from .dates import (
     PREVIOUS,
     date_of,
-    is_local,
     localized,
     parse_bound,
     parse_day,
@@ -129,13 +129,10 @@ class DateRange(Query[RangeStats], frozen=True):
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
         start, end = self.bounds
-        try:
-            is_reversed = start > end
-        except TypeError:
-            # The date of an instant depends on the zone, so it may seem one day too early.
-            is_reversed = (date_of(start) - date_of(end)).days > 1
-        if is_reversed:
-            raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
+        # Whether an instant is before a date, or a local time before an instant, depends on the zone.
+        with suppress(TypeError):
+            if start > end:
+                raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
 
     @classmethod
     def last(cls, days: int) -> DateRange:
@@ -169,11 +166,10 @@ class DateRange(Query[RangeStats], frozen=True):
         """
         if self.relative is not None:
             start, end = parse_span(self.relative, now.astimezone(zone or UTC).date())
-        elif any(map(is_local, self.bounds)):
-            start, end = self.bounds
         else:
-            return self
-        return DateRange(localized(start, zone), localized(end, zone))
+            start, end = self.bounds
+        bounds = localized(start, zone), localized(end, zone)
+        return self if bounds == (self.start, self.end) else DateRange(*bounds)
 
     def with_previous(
         self, zone: tzinfo, now: datetime, compare: str = PREVIOUS
@@ -194,10 +190,7 @@ class DateRange(Query[RangeStats], frozen=True):
 
     def span(self, zone: tzinfo) -> Span:
         start, end = self.bounds
-        try:
-            return date_of(start, zone), date_of(end, zone)
-        except OverflowError:
-            raise InvalidRequestError(f"{start} to {end} lies outside the calendar of {zone}") from None
+        return date_of(start, zone), date_of(end, zone)
 
 
 class Day(Query[RangeStats], frozen=True):

@@ -1,12 +1,11 @@
 """Decode a response: `parse(call, status, headers, body)` returns its data or raises its error."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from math import inf
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -25,10 +24,8 @@ from .._errors import (
 )
 from .._records import Page, Record
 from .call import Call
-from .lenient_json import REPLACEMENT
-from .lenient_json import decode as decode_leniently
-from .scrubber import SCRUBBED_BYTES, Scrubber
-from .statistics_answers import StatsAnswer
+from .lenient_json import REPLACEMENT, as_unicode
+from .scrubber import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
 from .throttle.retry_after import http_date
 from .throttle.retry_after import retry_after as parse_retry_after
 
@@ -46,18 +43,11 @@ _LONGEST_MESSAGE = 2_000
 
 # Bad UTF-8 (a ValueError) and very deep nesting do not raise msgspec errors, nor does the lenient decoder.
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-# "The maximum allowed number of tags is reached": a sentence that counts tags; a rate limit counts requests.
-# Mistaken for a rate limit, it would be repeated forever.
-_COUNTS_TAGS = re.compile(
-    r"(?=.*\btags?\b)(?=.*\b(?:number|maximum|max|limit|many|quota|allowed)\b)"
-    r"(?!.*\b(?:requests|request (?:rate|limit|quota)|per (?:second|minute|hour))\b)",
-    re.IGNORECASE,
-)
-_TITLE = re.compile(r"<(title|h1)\b[^>]*>([^<]*)", re.IGNORECASE)
+# Mistaken for a rate limit, it would be repeated.
+_COUNTS_TAGS = re.compile(r"\b(number of|too many|limit of [0-9]+) tags\b|\btag limit\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^>]*>?")
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 _ENVELOPE = {"status", "message", "data"}
-_AGE = re.compile(r"[0-9]{1,10}")
-_RATE = re.compile(r"\brate\b|too many requests", re.IGNORECASE)
 
 
 class Envelope(Struct, Generic[T], gc=False):
@@ -74,19 +64,15 @@ class _AnyEnvelope(Struct, gc=False):
     data: Any = None
 
 
-class AnyAnswer(Struct, frozen=True):
-    """Successful answer of an endpoint that has no method here: what it holds, and what its envelope says.
+class AnyData:
+    """What `Call.returns` is of an endpoint that has no method here: any 2xx is a success, with any data.
 
-    | body                                      | data                         |
-    |-------------------------------------------|------------------------------|
-    | empty, as with a 204                      | None                         |
-    | an envelope: `status`, `message`, `data`  | `data`, None if it is absent |
-    | an envelope with other members            | all of it                    |
-    | other JSON                                | all of it                    |
+    | body                                           | data        |
+    |------------------------------------------------|-------------|
+    | empty, as with a 204                           | None        |
+    | an envelope, without other members, with data  | its `data`  |
+    | other JSON                                     | all of it   |
     """
-
-    data: Any
-    message: str = "ok"
 
 
 _fields = lru_cache(maxsize=8)(fields)
@@ -110,8 +96,8 @@ def _decode_any(
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):
-        value = decode_leniently(body)
-    if REPLACEMENT in (text := json.dumps(value, ensure_ascii=False)):
+        text = as_unicode(body)
+    if REPLACEMENT in text:
         report("texts that are not Unicode")
     return decoder.decode(text)
 
@@ -159,29 +145,33 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
 
 def _is_success(call: Call[Any], status: int) -> bool:
     """Return whether an HTTP status is that of a success: 200, and any 2xx where nothing is documented."""
-    return status == 200 or (call.returns is AnyAnswer and 200 <= status < 300)
+    return status == 200 or (call.returns is AnyData and 200 <= status < 300)
 
 
-def _any_answer(body: bytes | bytearray, report: ReportUnreadable, scrubber: Scrubber) -> AnyAnswer | str:
-    """Return what the body of a success holds, by the table of AnyAnswer, or what is wrong with it."""
+def _data(call: Call[Any], body: bytes | bytearray, report: ReportUnreadable) -> Any:
+    """Return the data of a success; raises _UNDECODABLE, also where the envelope tells no success."""
+    if call.returns is AnyData:
+        return _any_data(body, report)
+    envelope = _decode(call.returns, body, report)
+    if envelope.status != 200:
+        raise ValueError(f"the envelope says {envelope.status}")
+    if (envelope.message or "ok").strip(" .!").lower() not in ("ok", "success"):
+        raise ValueError(f"the message is {envelope.message!r}")
+    return envelope.data
+
+
+def _any_data(body: bytes | bytearray, report: ReportUnreadable) -> Any:
+    """Return what the body of a success holds, by the table of AnyData; raises _UNDECODABLE."""
     if not body.strip(_BLANK):
-        return AnyAnswer(None)
+        return None
     value = _decode_any(_value_decoder, body, report)
-    try:
-        envelope = msgspec.convert(value, _AnyEnvelope, strict=False)
-    except msgspec.ValidationError:
-        return AnyAnswer(value)
-    is_bare = value.keys() <= _ENVELOPE
-    if envelope.message is None and not (is_bare and "data" in value):
-        return AnyAnswer(value)
-    if not 200 <= envelope.status < 300:
-        return f"the envelope says {envelope.status}"
-    return AnyAnswer(envelope.data if is_bare else value, _shown(envelope.message or "ok", scrubber))
-
-
-def is_ok(message: str | None) -> bool:
-    """Return whether the message of an envelope is that of a success."""
-    return (message or "ok").strip(" .!").lower() in ("ok", "success")
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value)
+    status = members.get("status")
+    if isinstance(status, int) and status >= 300 and "message" in members:
+        raise ValueError(f"the envelope says {status}")
+    return members["data"] if "data" in members and members.keys() <= _ENVELOPE else members
 
 
 def _is_record(returns: Any) -> bool:
@@ -215,29 +205,10 @@ def parse(
     may have sent it, so it does not show that a link, a tag or a page is missing.
     """
     problem = ""
-    if call.returns is AnyAnswer and _is_success(call, status):
+    if _is_success(call, status):
         try:
-            answer = _any_answer(body, report, scrubber.adding(call.secrets))
-            if not isinstance(answer, str):
-                return answer  # type: ignore[return-value]
-            problem = answer
-        except _UNDECODABLE as error:
-            problem = str(error)
-    elif status == 200:
-        try:
-            returns: Any = call.returns
-            envelope = _decode(returns, body, lambda text: report(scrubber.text(text)))
-            if envelope.status != 200:
-                problem = f"the envelope says {envelope.status}"
-            elif is_ok(envelope.message):
-                return envelope.data  # type: ignore[no-any-return]
-            else:
-                message = _shown(envelope.message, scrubber)
-                if isinstance(envelope.data, StatsAnswer):
-                    # `to_statistics` says that this is wrong.
-                    envelope.data.message = message
-                    return envelope.data  # type: ignore[return-value]
-                problem = f"the message is {message!r}"
+            data: T = _data(call, body, lambda text: report(scrubber.text(text)))
+            return data
         except _UNDECODABLE as error:
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
@@ -273,8 +244,8 @@ def check_age(
 
 def _age(headers: Mapping[str, str]) -> int:
     """Return the seconds that a cache has kept an answer; a value that is no number counts as absent."""
-    age = (headers.get("Age") or "").strip(" \t")
-    return int(age) if _AGE.fullmatch(age) else 0
+    age = headers.get("Age") or ""
+    return int(age) if age.isascii() and age.isdigit() else 0
 
 
 def _error(
@@ -286,8 +257,6 @@ def _error(
     problem: str,
     now: float | None,
 ) -> APIError | UnexpectedResponseError:
-    excerpt = scrub.excerpt(body)
-    web_page = _describe_web_page(body, scrub)
     envelope: _AnyEnvelope | None = None
     with suppress(*_UNDECODABLE):
         envelope = _decode_any(_any_decoder, body)
@@ -296,29 +265,23 @@ def _error(
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None
     # Of an endpoint that is not modelled, a router may say so that there is none.
-    if effective < 400 or (effective == 404 and not from_service and call.returns is not AnyAnswer):
-        if effective >= 400:
-            what = "a 404 that is not from the service"
-        elif effective >= 300:
-            what = f"an answer of {effective}: redirects are never followed, they would leak the credentials"
-        elif accepted:
-            what = f"not the documented answer: {scrub.text(problem)}"
-        else:
-            what = f"an undocumented status {status}"
-        if web_page and not 300 <= effective < 400:
-            what = f"{what.partition(':')[0]}: {web_page}"
+    if effective < 400 or (effective == 404 and not from_service and call.returns is not AnyData):
+        what = "an answer that is not documented"
+        if 300 <= effective < 400:
+            what = "a redirect, which is never followed, as it would leak the credentials"
+        elif body.lstrip(_BLANK).startswith(b"<"):
+            what += f": {_text(body, scrub)}"
+        elif problem:
+            what += f": {scrub.text(problem)}"
         return UnexpectedResponseError(
-            what,
+            f"{what} ({effective})",
             # A 2xx in the envelope of a 200 is no status of its own.
             status=effective if effective >= 300 else status,
-            excerpt=excerpt,
+            excerpt=scrub.excerpt(body),
             headers=scrub.headers(headers),
             repeatable=effective >= 400 or (accepted and effective < 300),
         )
-    if envelope is not None:
-        message = _shown(envelope.message, scrub)
-    else:
-        message = web_page or scrub.text(excerpt.decode(errors="replace"))
+    message = _text(body, scrub) if envelope is None else _shown(envelope.message, scrub)
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
@@ -329,22 +292,19 @@ def _error(
     )
 
 
-def _describe_web_page(body: bytes | bytearray, scrub: Scrubber) -> str:
-    """Return the title of a page of HTML, and that it is one; empty if an answer is none."""
-    start = body[:SCRUBBED_BYTES].lstrip(_BLANK)
-    if not start.startswith(b"<"):
-        return ""
-    found = _TITLE.search(scrub.text(start.decode(errors="replace")))
-    title = " ".join(found[2].split())[:SHOWN] if found else ""
-    return f"{title}: a page of HTML, not the service's answer".removeprefix(": ")
+def _text(body: bytes | bytearray, scrub: Scrubber) -> str:
+    """Return the start of a body that is no envelope; of a web page without its tags."""
+    text = _shown(body[:SCRUBBED_BYTES].decode(errors="replace"), scrub)
+    if body.lstrip(_BLANK).startswith(b"<"):
+        text = f"a web page: {' '.join(_TAG.sub(' ', text).split())}"
+    return text[:EXCERPT_BYTES]
 
 
 def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:
     if status == 400:
         unknown = call.path.startswith("stats") and "tag does not exist" in message.lower()
         return UnknownTagError if unknown else BadRequestError
-    counts_tags = not _RATE.search(message) and any(map(_COUNTS_TAGS.match, re.split(r"[.!?;\n]", message)))
-    if status == 429 and call.method == "POST" and from_service and counts_tags:
+    if status == 429 and call.method == "POST" and from_service and _COUNTS_TAGS.search(message):
         return TagLimitError
     kinds = {401: AuthenticationError, 404: NotFoundError, 429: RateLimitError}
     return kinds.get(status, ServerError if status >= 500 else APIError)

@@ -10,33 +10,29 @@ model, and says what is wrong with it, which is told, and not asked again:
     clicks on days outside the window, or in another year  the same, and these are left out
     a dimension with more clicks than the total            `reconciles` is False
     unique and repeated clicks that do not add up to the   `reconciles` is False
-    total, or a negative number
-    a message other than `ok`                              `reconciles` is False
+    total
     geo maps with different totals                         `reconciles` is False
     a dimension with fewer clicks than the total, null or  `incomplete_dimensions` names it
     left out
 
-A JSON member that occurs twice has its
-last value, so that the counts do not add up.
+A JSON member that occurs twice has its last value, so that the counts do not add up.
 """
 
 from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any, ClassVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Statistics, add_counts
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Statistics
 from .windows import Window
 
 Nothing = Annotated[list[Any], Meta(max_length=0)]
 GivenCount = Annotated[int, Meta(ge=0)]
 GivenCounts = dict[str, GivenCount] | Nothing | None
 GivenDays = dict[date, GivenCount] | Nothing | None
-#: A year or a month, which may have a leading zero.
-Number = Annotated[str, Meta(pattern=r"^[0-9]{1,4}$")]
-GivenMonths = dict[Number, dict[Number, GivenCount] | Nothing | None] | Nothing | None
+GivenMonths = dict[int, dict[int, GivenCount] | Nothing | None] | Nothing | None
 
 
 class StatsAnswer(Struct, gc=False, kw_only=True):
@@ -44,17 +40,12 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
 
     result_type: ClassVar[type[Statistics]]
 
-    #: The envelope's message, if that is not `ok`. No member of the JSON has this name.
-    message: str | None = field(default=None, name="")
-
     def to_statistics(self, window: Window | None) -> tuple[Statistics, str | None]:
         """Return the answer as public statistics, and what is wrong with it, if anything.
 
         `window` has its days or its months; None: it is about all time.
         """
         stats, problem = self._read(window)
-        if problem is None and self.message is not None:
-            problem = f"the message is {self.message!r}"
         if problem is None and (incomplete := stats.incomplete_dimensions):
             return _check_dimensions(stats, incomplete)
         return (stats, None) if problem is None else (replace(stats, reconciles=False), problem)
@@ -96,7 +87,7 @@ class RangeAnswer(_LabelAnswer, gc=False):
             # An answer without clicks needs no days.
             complete = not total
         else:
-            # Another window has counted these days or will.
+            # Another window has counted these days, or will.
             if any(n for day, n in clicks.items() if not first <= day <= last):
                 problem = f"clicks on days outside the window {window}"
             clicks = {day: n for day, n in clicks.items() if first <= day <= last}
@@ -112,22 +103,19 @@ class PeriodAnswer(_LabelAnswer, gc=False):
     result_type = PeriodStats
 
     clicks_total: GivenCount
-    clicks_unique: int
-    clicks_repeated: int
+    clicks_unique: GivenCount
+    clicks_repeated: GivenCount
     clicks_breakdown: GivenMonths = None
     languages: GivenCounts = None
     timezone: GivenCounts = None
 
     def _read(self, window: Window | None) -> tuple[PeriodStats, str | None]:
-        breakdown: dict[int, dict[int, int]] = {}
-        for number, months in _counts(self.clicks_breakdown).items():
-            for month, n in _counts(months).items():
-                add_counts(breakdown.setdefault(int(number), {}), {int(month): n})
+        breakdown = {year: _counts(months) for year, months in _counts(self.clicks_breakdown).items()}
         total, unique, problem = self.clicks_total, self.clicks_unique, None
         counted = sum(sum(months.values()) for months in breakdown.values())
         if counted != total:
             problem = f"{total} clicks in all, but {counted} in its months"
-        elif unique + self.clicks_repeated != total or unique < 0 or self.clicks_repeated < 0:
+        elif unique + self.clicks_repeated != total:
             problem = f"{total} clicks in all, but {unique} unique and {self.clicks_repeated} repeated ones"
         if window is not None:
             asked = {window.first.year: breakdown.pop(window.first.year, {})}
@@ -171,6 +159,6 @@ def _check_dimensions(stats: Statistics, incomplete: Sequence[str]) -> tuple[Sta
     return (replace(stats, reconciles=False) if contradicts else stats), problem
 
 
-def _counts(found: Any) -> dict[Any, int]:
+def _counts(found: Any) -> dict[Any, Any]:
     """Return a map of counts; [], null and a missing member mean an empty one."""
     return found or {}

@@ -16,7 +16,7 @@ from .limits import MAX_WINDOW_DAYS
 
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
-_OFFSET = re.compile(r"[+-]([01][0-9]|2[0-3]):[0-5][0-9]")
+_OFFSET = re.compile(r"[+-][0-9]{2}:[0-5][0-9]")
 # In the tz database, transitions of a zone are weeks apart, so none is missed.
 _SAMPLE = timedelta(hours=12)
 
@@ -34,10 +34,10 @@ def parse_zone(zone: Zone) -> tzinfo:
         if datetime(2000, 1, 1, tzinfo=zone).utcoffset() is None:
             raise InvalidRequestError(f"the timezone {zone!r} has no UTC offsets")
         return zone
-    if isinstance(zone, str) and _OFFSET.fullmatch(zone):
-        return datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo or UTC
     if isinstance(zone, str):
         try:
+            if _OFFSET.fullmatch(zone):
+                return datetime.fromisoformat(f"2000-01-01T00:00{zone}").tzinfo or UTC
             return ZoneInfo(zone)
         # The type depends on the text: a folder, an absolute path, too long a name.
         except (ZoneInfoNotFoundError, ValueError, OSError):
