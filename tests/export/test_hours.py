@@ -86,19 +86,6 @@ async def test_a_range_of_datetimes_cuts_its_first_and_last_hour(box: Sandbox, s
         assert found[this] == box.truth.range(this, following - SECOND).total_clicks
 
 
-async def test_a_service_that_leaves_the_end_out_is_asked_for_the_next_second() -> None:
-    async with (
-        Sandbox(urls=5, clicks=0, range_end="exclusive") as box,
-        connect(box, range_end="exclusive") as session,
-    ):
-        name = box.truth.urls()[0].slashtag
-        for at in ("08:59:59", "09:00:00", "09:59:59", "10:00:00"):
-            box.add_click(name, f"2024-06-01T{at}+00:00")
-        found = await hourly_clicks(session, "2024-06-01", "2024-06-01", keys=[name])
-    assert [clicks for clicks in found.values() if clicks] == [1, 2, 1]
-    assert [hour.hour for hour, clicks in found.items() if clicks] == [8, 9, 10]
-
-
 async def test_links_tags_and_the_account_are_counted(box: Sandbox, session: AsyncSession) -> None:
     first = datetime(2024, 10, 30, tzinfo=UTC)
     last, day = first + 24 * HOUR - SECOND, "2024-10-30"

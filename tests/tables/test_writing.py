@@ -58,13 +58,6 @@ def test_no_rows_make_a_whole_file(form: str, tmp_path: Path) -> None:
     assert read_table(path) == ([] if form == ".jsonl" else [*LINKS.names], [])
 
 
-@pytest.mark.parametrize("form", [".jsonl", ".parquet"])
-@pytest.mark.parametrize("row", [(1, "x"), (*ROW, 7)])
-def test_a_row_of_another_length_is_refused(form: str, row: Row) -> None:
-    with pytest.raises((ValueError, IndexError)):
-        written(form, [row])
-
-
 @pytest.mark.parametrize("count", [2**63, -(2**63) - 1, 10**30])
 def test_a_count_over_int64_is_a_clear_error_of_parquet_alone(tmp_path: Path, count: int) -> None:
     row: Row = (count, *ROW[1:])
