@@ -90,8 +90,9 @@ async def build(
     (`untagged`), or all links of the account; of these it has a table of tags too. `compare` is "previous",
     "last-year" or a span (see `DateRange.with_previous`). Each link is counted alone, for the `top` links
     with most clicks and the destinations; not with `top=0`, which takes far fewer requests.
-    `progress` is called with (steps done, steps known so far). Raises InvalidRequestError before anything is
-    sent, TypeError for a wrong selector, and what requests raise (Statistics for a date or date range).
+    `progress` is called with (done, total) of each of its questions in turn. Raises InvalidRequestError before
+    anything is sent, TypeError for a wrong selector, and what requests raise (Statistics for a date or date
+    range).
     """
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
@@ -100,23 +101,27 @@ async def build(
     if not isinstance(top, int) or top < 0:
         raise InvalidRequestError(f"top is {top!r}; it must be a number of links, 0 or more")
     sent = session.metrics.requests
-    counter = _Counter(session, zone, progress)
-    listed = await session.urls.list(progress=counter.step()).to_list()
+    counted = session.stats
+    options: dict[str, Any] = {"timezone": zone, "progress": progress}
+    listed = await session.urls.list(progress=progress).to_list()
     names = None if tags is None else [*dict.fromkeys(tags)]
     chosen = await _chosen(session, listed, keys, names)
     if untagged:
         chosen = [link for link in listed if link.tag_id is None]
     of_tags: tuple[Mapping[Any, RangeStats], ...] = ({}, {})
     if keys is None and names is None:
-        both = [await counter.by_tag(each) for each in (span, previous)]
+        both = [await counted.by_tag(each, **options) for each in (span, previous)]
         if untagged:
             stats, before = [each[None] for each in both]
         else:
             (stats, before), of_tags = [each.total for each in both], (both[0], both[1])
     else:
         selected: dict[str, Any] = {"keys": chosen} if names is None else {"tags": names}
-        stats, before = [await counter.together(each, selected) for each in (span, previous)]
-    of_links = [await counter.each(each, chosen if top else []) for each in (span, previous)]
+        stats, before = [await counted.collect(each, **selected, **options) for each in (span, previous)]
+    of_links: list[dict[str, int]] = []
+    for each in (span, previous):
+        of = await counted.collect_each(each, keys=chosen if top else [], **options).to_dict()
+        of_links.append({slashtag: found.total for slashtag, found in of.items()})
     now_each, before_each = of_links
     best = sorted(now_each, key=lambda slashtag: (-now_each[slashtag], slashtag))[:top]
     by_tag: list[Rows] = [{(tag or NO_TAG,): each.total for tag, each in of.items()} for of in of_tags]
@@ -151,36 +156,6 @@ async def build(
         shared=_shared(chosen, listed),
         requests=session.metrics.requests - sent,
     )
-
-
-class _Counter:
-    """Requests of a report, with one count of progress for all of them."""
-
-    def __init__(self, session: AsyncSession, zone: tzinfo, progress: Progress | None) -> None:
-        self._stats, self._zone, self._progress, self._done = session.stats, zone, progress, 0
-
-    def step(self) -> Progress:
-        """Return the callback of the next step, which adds to what is done."""
-        before = self._done
-
-        def advance(done: int, total: int | None) -> object:
-            self._done = before + done
-            return None if self._progress is None else self._progress(self._done, before + (total or done))
-
-        return advance
-
-    async def by_tag(self, span: DateRange) -> Any:
-        """Count each tag, and the links without one."""
-        return await self._stats.by_tag(span, timezone=self._zone, progress=self.step())
-
-    async def together(self, span: DateRange, selected: Mapping[str, Any]) -> RangeStats:
-        """Count links or tags together."""
-        return await self._stats.collect(span, **selected, timezone=self._zone, progress=self.step())
-
-    async def each(self, span: DateRange, links: list[ShortUrl]) -> dict[str, int]:
-        """Count each slashtag."""
-        each = self._stats.collect_each(span, keys=links, timezone=self._zone, progress=self.step())
-        return {slashtag: stats.total for slashtag, stats in (await each.to_dict()).items()}
 
 
 async def _chosen(
