@@ -90,7 +90,7 @@ async def build(
     (`untagged`), or all links of the account; of these it has a table of tags too. `compare` is "previous",
     "last-year" or a span (see `DateRange.with_previous`). Each link is counted alone, for the `top` links
     with most clicks and the destinations; not with `top=0`, which takes far fewer requests.
-    `progress` is called with (done, total) of each of its questions in turn. Raises InvalidRequestError before
+    `progress` is called with (done, total) of one question after the other. Raises InvalidRequestError before
     anything is sent, TypeError for a wrong selector, and what requests raise (Statistics for a date or date
     range).
     """
