@@ -169,7 +169,7 @@ class Example:
         # What was sent arrives, and is carried out.
         await turns(50)
         await until(lambda: all(one.transport is None for one in box._server.connections))
-        await until(lambda: not box._under_way)
+        await until(lambda: not box._tasks)
         self.check_sent(before, recorded, list(box.requests)[arrived:])
         if outcomes is None:
             return None

@@ -28,7 +28,7 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
         # One whose answer is still being waited for is listed, though it is gone.
         await until(lambda: all(one.transport is None for one in server.connections), timeout)
         # An answer that nobody waits for any more is made all the same, and counts as in flight.
-        await until(lambda: not box._under_way, timeout)
+        await until(lambda: not box._tasks, timeout)
 
     asyncio.run_coroutine_threadsafe(settled(), listener.get_loop()).result()
 

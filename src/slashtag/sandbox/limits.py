@@ -53,10 +53,6 @@ class Fault:
         if self.kind[-1].isdigit():
             HTTPStatus(int(self.kind[-3:]))  # raises ValueError for a status without a name
 
-    def matches(self, arrival: Arrival) -> bool:
-        """Return whether this is the method and the path of a request."""
-        return self.method in (None, arrival.method) and fnmatchcase(arrival.path, self.path)
-
 
 class TokenBucket:
     """`rate` requests a second, and `burst` at once after a pause, by any monotonic clock."""
@@ -92,7 +88,7 @@ class Faults:
         """Count a request and return the first fault that is due."""
         due: Fault | None = None
         for n, fault in enumerate(self.all):
-            if not fault.matches(arrival):
+            if fault.method not in (None, arrival.method) or not fnmatchcase(arrival.path, fault.path):
                 continue
             self._matched[n] += 1
             is_nth = self._matched[n] % fault.every == 0

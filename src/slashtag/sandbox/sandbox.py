@@ -11,7 +11,7 @@ from importlib.resources import files
 from math import ceil
 from pathlib import Path
 from time import monotonic, time
-from typing import Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -25,8 +25,6 @@ from .rules import Arrival, Envelope, error_data
 from .store import DIRECT, LABELS, UNKNOWN, Link, Store
 from .truth import Truth
 
-# Above any `max_target`, so that the option decides and not the web server's own limit.
-_MAX_LINE = 2**20
 # The OpenAPI description of the service.
 _OPENAPI = files("slashtag.sandbox").joinpath("openapi.json")
 # Labels of a click that is added without them.
@@ -99,9 +97,8 @@ class Sandbox:
         self._path = store
         first, last = _seconds(since), _seconds(until)
         self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
-        self._under_way = 0
+        self._tasks: set[Any] = set()
         self._running = AsyncExitStack()
-        self._thread = ExitStack()
 
     @property
     def base_url(self) -> str:
@@ -142,7 +139,8 @@ class Sandbox:
             raise OSError(f"{self._path}: {error}") from None
         with closing(store) as self.store:
             self._began = monotonic()
-            self._server = web.Server(self._handle, access_log=None, max_line_size=_MAX_LINE)
+            # A line may be longer than any `max_target`: that decides, not the web server's own limit.
+            self._server = web.Server(self._handle, access_log=None, max_line_size=2**20)
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._server, "127.0.0.1", self.port)
             self.port = self._listener.sockets[0].getsockname()[1]
@@ -155,8 +153,12 @@ class Sandbox:
             for _turn in range(3):
                 await asyncio.sleep(0)
             self._listener.close()
+            # The server forgets a request whose caller is gone.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             self._server.pre_shutdown()
-            await self._server.shutdown(timeout=0.01)
+            await self._server.shutdown(timeout=1.0)
 
     __aenter__, __aexit__ = start, stop
 
@@ -175,25 +177,24 @@ class Sandbox:
         if request.raw_path == "/openapi.json":
             return web.Response(body=_OPENAPI.read_bytes(), content_type="application/json")
         path, _, query = request.raw_path.partition("?")
-        self._under_way += 1
+        self._tasks.add(task := asyncio.current_task())
         arrival = Arrival(
             request.method,
             path,
             dict(parse_qsl(query, keep_blank_values=True)),
             at=monotonic() - self._began,
-            in_flight=self._under_way,
+            in_flight=len(self._tasks),
             no_cache="no-cache" in request.headers.get("Cache-Control", ""),
         )
         self.requests.append(arrival)
         try:
             response = await self._respond(request, arrival)
         finally:
-            self._under_way -= 1
+            self._tasks.discard(task)
         if response is None:
             return web.Response()  # never sent: the connection is gone
         arrival.status = response.status
-        if not response.prepared:
-            response.headers.update(self.headers)
+        response.headers.update(self.headers)
         return response
 
     async def _respond(self, request: web.BaseRequest, arrival: Arrival) -> web.StreamResponse | None:
@@ -264,12 +265,10 @@ class Sandbox:
 
         `labels` are country, state, city, postalcode, timezone, device, browser, platform and referrer. A
         slashtag on several domains means the first of its links. Raises LookupError for an unknown key,
-        TypeError for an unknown label.
+        sqlite3.Error for an unknown label.
         """
-        texts = _LABELS | labels
-        if len(texts) > len(LABELS):
-            raise TypeError(f"labels are {', '.join(LABELS)}")
-        click = (self._find(key)[0].id, _seconds(when_utc), visitor, *self.store.label_ids(texts.values()))
+        texts = (_LABELS | labels).values()
+        click = (self._find(key)[0].id, _seconds(when_utc), visitor, *self.store.label_ids(texts))
         self.store.add_clicks([click] * times)
 
     def _find(self, key: str | int) -> list[Link]:
