@@ -31,7 +31,9 @@ async def test_wrong_credentials_are_raised_always(account: Account, on_error: A
         assert len(box.requests) <= 64
 
 
-async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(account: Account) -> None:
+async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(
+    account: Account, caplog: pytest.LogCaptureFixture
+) -> None:
     failures: list[Failure] = []
     links = [ShortUrl(id=n, slashtag=key) for n, key in enumerate([account.keys[0], "a,b", "c,d"])]
     async with account.serve() as box, client(box) as api:
@@ -41,6 +43,7 @@ async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(accou
             sum([await api.stats.run(part) for part in api.stats.plan(Year(2024), keys=links).split(3)]),
         ):
             assert (stats.missing, stats.complete) == (2, False)
+        assert "'a,b'" in caplog.text
         # Nor does that change: there is nothing to request.
         assert [failure.plan for failure in failures] == [None, None]
         assert await api.stats.retry(stats, failures) == stats

@@ -13,7 +13,6 @@ from slashtag import (
     AsyncSession,
     CountryGeo,
     DateRange,
-    Day,
     Failure,
     GeoStats,
     InvalidRequestError,
@@ -22,7 +21,6 @@ from slashtag import (
     Year,
 )
 from tests.resources.accounts import END, START, YEARS, Account, client, counts, scripted, slowly
-from tests.support import wire
 
 
 def collectors(api: AsyncSession, **selector: Any) -> Iterator[Callable[[], Any]]:
@@ -125,27 +123,6 @@ async def test_a_414_halves_the_batch(account: Account, on_error: Any) -> None:
         answered = sum(arrival.status == 200 for arrival in box.requests)
         assert answered < len(box.requests) < 2 * answered
     assert progress[-1] == (answered, answered)
-
-
-COMMA = ShortUrl(id=7, slashtag="a,b")
-
-
-@pytest.mark.parametrize("listed", [False, True])
-async def test_a_link_whose_slashtag_has_a_comma_is_left_out_and_named(
-    listed: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    links = [ShortUrl(id=1, slashtag="a"), COMMA, ShortUrl(id=2, slashtag="b")]
-    async with scripted(wire.ok({"total_clicks": 3})) as (server, api):
-        given = slowly(links) if listed else links
-        assert (await api.stats.collect(Day("2024-01-01"), keys=given)).total == 3
-        assert server.requests[0].query["url_keys"] == ["a,b"]
-        assert len(server.requests) == 1
-        assert "'a,b'" in caplog.text
-        given = slowly(links) if listed else links
-        assert sorted([key async for key, _ in api.stats.collect_each(Day("2024-01-01"), keys=given)]) == [
-            "a",
-            "b",
-        ]
 
 
 @pytest.mark.parametrize("query", ["2024-01-01", Year, None, 2024])
