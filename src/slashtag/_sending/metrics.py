@@ -48,9 +48,7 @@ class Metrics:
         return told | {"failures": dict(self.failures), "statuses": dict(self.statuses)}
 
     def __repr__(self) -> str:
-        names = ("requests", "replayed", "attempts", "retries", "throttled", "bytes_received", "learned_rate")
-        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "in_flight", "waiting"))
-        return f"Metrics({numbers})"
+        return f"Metrics({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
 
     def _note_failure(self, error: SlashtagError) -> None:
         """Note how an attempt failed."""

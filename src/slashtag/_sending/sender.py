@@ -302,10 +302,7 @@ class Sender:
         if not isinstance(error, RateLimitError) or ticket is None:
             text += " in the session's queue; nothing was answered 429 to it"
             return QueueTimeoutError(text, retry_after=seconds, unsent=unsent)
-        times = f"{ticket.rejects} times" if ticket.rejects > 1 else "once"
-        others = " while others were accepted, so the request itself is refused" if ticket.refusals else ""
-        text += f"; it was answered 429 {times} in {state.waited:.1f} s{others}"
-        text += f"; the service says: {error.message!r}"
+        text += f"; 429s in {state.waited:.1f} s: {ticket.rejects}; the service says: {error.message!r}"
         return RateLimitError(text, status=429, retry_after=seconds, headers=error.headers)
 
     def _log_answer(
@@ -322,12 +319,8 @@ class Sender:
         self, call: Call[Any], error: SlashtagError | None = None, **fields: float | None
     ) -> dict[str, object]:
         """Return the fields of a log record about a call; docs/python.md has their meaning."""
-        told: dict[str, object] = {"method": call.method, "path": call.path, **fields}
-        if self.metrics.name:
-            told["session"] = self.metrics.name
+        told: dict[str, object] = {"session": self.metrics.name, "method": call.method, "path": call.path}
         if error is not None:
-            told |= {"error": type(error).__name__}
-            for name in ("status", "request_id"):
-                if (value := getattr(error, name, None)) is not None:
-                    told[name] = value
-        return told
+            told["error"] = type(error).__name__
+            told |= {name: getattr(error, name, None) for name in ("status", "request_id")}
+        return told | fields
