@@ -189,7 +189,9 @@ class Service:
         first, last = ((at + asked.offset) // DAY for at in (start, max(start, end - 1)))
         if first < last or behaviour.get("day_clicks"):
             days = range(first, last + 1) if behaviour.get("zero_days") else sorted(clicks.days)
-            data["clicks"] = self._map({_date(day).isoformat(): clicks.days[day] for day in days})
+            data["clicks"] = self._map(
+                {date.fromordinal(EPOCH + day).isoformat(): clicks.days[day] for day in days}
+            )
         return data | self._maps(clicks)
 
     def _yearly(self, asked: rules.Year) -> object:
@@ -205,7 +207,7 @@ class Service:
         breakdown: dict[str, dict[str, int]] = {}
         zeros = {str(month): 0 for month in range(1, 13)} if self._behaviour.get("zero_days") else {}
         for number, n in sorted(clicks.days.items()):
-            day = _date(number)
+            day = date.fromordinal(EPOCH + number)
             months = breakdown.setdefault(f"{day.year:04d}", zeros.copy())
             months[str(day.month)] = months.get(str(day.month), 0) + n
         data: dict[str, object] = {
@@ -239,23 +241,18 @@ class Service:
         return [] if not entries and self._behaviour.get("empty_maps") == "array" else entries
 
 
-def _item(link: Link | Tag) -> object:
+def _item(record: Link | Tag) -> object:
     """Return a record as an item of a list. See docs/service.md, Short URL."""
-    if isinstance(link, Tag):
-        return link
+    if isinstance(record, Tag):
+        return record
     item: dict[str, object] = {
-        "id": link.id,
-        "destination": link.destination,
-        "hits": link.hits,
-        "redirectCode": str(link.redirect_code),
-        "shortUrl": link.short_url,
-        "slashtag": link.slashtag,
-        "createdAt": link.created_at,
-        "updatedAt": link.updated_at,
+        "id": record.id,
+        "destination": record.destination,
+        "hits": record.hits,
+        "redirectCode": str(record.redirect_code),
+        "shortUrl": record.short_url,
+        "slashtag": record.slashtag,
+        "createdAt": record.created_at,
+        "updatedAt": record.updated_at,
     }
-    return item if link.tag_id is None else item | {"tagId": link.tag_id}
-
-
-def _date(day: int) -> date:
-    """Return a day by its number since 1970."""
-    return date.fromordinal(EPOCH + day)
+    return item if record.tag_id is None else item | {"tagId": record.tag_id}
