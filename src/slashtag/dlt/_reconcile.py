@@ -120,8 +120,9 @@ class Comparison:
             await run_workers(zip(batches, held, strict=True), partial(self._compare, question), 64)
             self._total += sum(map(len, self._todo.values()))
             for month in reversed(question.months):
-                cells, todo = await self._cells(month), self._todo.pop(month)
+                todo = self._todo.pop(month) - self.failed
                 names = [name for name in self.series.names if name in todo]
+                cells = await self._cells(month) if names else defaultdict[str, Clicks](Clicks)
                 for n in range(0, len(names), MANY):
                     yield self._span(month), await self._ask_each(month, names[n : n + MANY], cells)
 
@@ -189,9 +190,8 @@ class Comparison:
     async def _ask_each(self, month: date, names: Names, cells: defaultdict[str, Clicks]) -> list[Found]:
         """Ask for the days of names one by one, and return those that differ."""
         question, found = self._days_of([month]), list[Found]()
-        asked = [name for name in names if name not in self.failed]
         each = self.session.stats.collect_each(
-            question.query, **self._selected(asked), timezone=self.zone, on_error=self._fail
+            question.query, **self._selected(names), timezone=self.zone, on_error=self._fail
         )
         async with each:
             async for name, answer in each:

@@ -1,5 +1,6 @@
 """Warehouses: which destination a path or name is, and errors of it in one line."""
 
+import asyncio
 import os
 import re
 import sqlite3
@@ -11,7 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
-import anyio
 import dlt
 from filelock import FileLock, Timeout
 
@@ -48,8 +48,8 @@ class Warehouse:
     configuration turns it on.
 
     While it is open no other load into a file, a folder or a dataset of PostgreSQL can begin. Raises
-    InvalidRequestError for a path where none is expected, or none where one is; ConfigurationError if its
-    tables are of another version; ExportError if the destination fails, or another load is under way.
+    InvalidRequestError for a path where none is expected, or none where one is; ExportError if the
+    destination fails, or another load is under way.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Warehouse:
 
     def __enter__(self) -> Self:
         # A connection does one thing at a time.
-        self._turn, self._held = anyio.Lock(), ExitStack()
+        self._turn, self._held = asyncio.Lock(), ExitStack()
         is_new = self._path is not None and not self._path.exists()
         with self._errors(), ExitStack() as held:
             if self._path is not None:
