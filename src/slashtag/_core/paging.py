@@ -9,7 +9,6 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Wha
     empty page, or 404                               the end                  nothing
     400                                              an error                 nothing
     the page before again                            the end                  nothing
-    the same, and ids do not ascend                  read again               nothing
     a full only page again: is `page` ignored?       read again               read again
     another page than requested, another pageSize    read again               read again
 
@@ -20,17 +19,13 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Wha
   may differ. So no item is given twice, and with "date" a listing is complete if as many different items were
   given as there are records on its pages. In other orders new records push known ones to the next page, and
   hide others: that is not made good.
-- That number is of the time when the end was answered. Pages before an end that was requested ahead may have
-  been answered later, with a new record in place of an older one that was created at the same time. Then ids
-  do not ascend from record to record, and the end is requested once more, after all others.
 - "Read again" begins at the start, in shorter pages, and so does a listing that is not complete at its end.
   After several readings in a row that found nothing more it is a PaginationError.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 from math import inf
+from sys import maxsize
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from msgspec import Struct
@@ -55,8 +50,6 @@ CAP_STEP = 10
 MOST_KNOWN_PAGES = 8
 #: So many readings in a row that find nothing more are an error.
 MOST_READINGS_IN_VAIN = 5
-#: Ids of a block of `SeenIds`.
-BLOCK = 256
 REPEATS = "pages repeat items of others: the order of records created at the same time may differ"
 
 
@@ -94,28 +87,24 @@ class PageCursor(Generic[T]):
         self.requested_size = self._options.pagesize
         #: Whether it, or its end, is requested again.
         self.is_read_again = False
-        self._left = inf if self._options.limit is None else self._options.limit
-        self._given = SeenIds()
+        self._left = maxsize if self._options.limit is None else self._options.limit
+        self._given = set[int]()
         self._most_records = 0  # of any reading
         self._in_vain = 0
-        self._ids_ascend = True  # in all readings
-        self._begin(self._given)  # the same set, so it grows with the first reading
+        self._begin()
 
-    def _begin(self, seen: "SeenIds") -> None:
+    def _begin(self) -> None:
         """Begin a reading."""
         #: The number of the next page to take.
         self.number = self._options.start_page
         #: Pages that were requested and not yet taken.
         self.under_way: set[int] = set()
-        self._seen = seen
         self._records = 0  # on the pages of this reading
         self._at_start = len(self._given)
         self._told_size = self.requested_size
         self._most_under_way = 1  # pages; one more with each that is taken, up to `prefetch`
         self._end = inf  # the last page, or one behind it that is requested to be sure
         self._last: list[int] = []  # the ids of the page before
-        self._last_number = 0
-        self._in_turn: set[int] = set()  # pages that were requested after the answers to all before
 
     def next_to_request(self) -> int | None:
         """Return the next page to request, None while enough pages are under way."""
@@ -127,8 +116,6 @@ class PageCursor(Generic[T]):
             number = max(self.under_way) + 1
         if self.done:
             return None
-        if not self.under_way:
-            self._in_turn.add(number)
         self.under_way.add(number)
         return number
 
@@ -172,9 +159,6 @@ class PageCursor(Generic[T]):
         if ids == self._last:
             # The last page may be given for any behind it. Of the only one, `page` may be ignored.
             is_only_page = number == self._options.start_page + 1 and len(ids) >= size
-            if self._is_mixed() and self._end == inf:
-                # By chance, perhaps, where pages are short.
-                return REPEATS
             return f"page {number} repeats the one before it; the service may ignore `page`" * is_only_page
         if self._end < inf:
             # Those before may be cut at their length.
@@ -188,24 +172,19 @@ class PageCursor(Generic[T]):
         """Go past a page with items, and return the new ones up to the limit."""
         if not self._records:
             self._told_size = size
-        self._ids_ascend &= all(one < next for one, next in pairwise([*self._last[-1:], *ids]))
         self._records += len(ids)
-        fresh = self._seen.new({*ids})
-        self._seen.add(fresh)
-        if self._records > 2 * len(self._seen) + MOST_KNOWN_PAGES * size:
+        fresh = {item.id: item for item in page.items if item.id not in self._given}
+        self._given.update(fresh)
+        if self._records > 2 * len(self._given) + MOST_KNOWN_PAGES * size:
             raise PaginationError("the listing does not advance: its pages repeat items that others had")
-        if self._seen is not self._given:
-            fresh = self._given.new(fresh)
-            self._given.add(fresh)
         if len(ids) < size:
             # The length of a cap, perhaps: then the next page shows whether this one is the last.
             self._end = self.number + (len(ids) % CAP_STEP == 0)
-        self._last, self._last_number = ids, self.number
+        self._last = ids
         self._most_under_way += 1
         self.under_way.discard(self.number)
         self.number += 1
-        items = _choose(page.items, fresh)
-        items = items if len(items) <= self._left else items[: int(self._left)]
+        items = [*fresh.values()][: self._left]
         self._left -= len(items)
         return items
 
@@ -213,33 +192,12 @@ class PageCursor(Generic[T]):
         """End the listing if this reading is over and it is complete, or read it again."""
         if self._left and (self.number <= self._end or self.under_way):
             return
-        if self._left and self._is_mixed() and self._last and self._was_ahead():
-            self._request_end_again()
-            return
         self._most_records = max(self._most_records, self._records)
         self.done = (
             not self._left or self._options.orderby != "date" or len(self._given) >= self._most_records
         )
         if not self.done:
             self._read_again(REPEATS)
-
-    def _is_mixed(self) -> bool:
-        """Return whether the order of records created at the same time may differ from page to page."""
-        return self._options.orderby == "date" and not self._ids_ascend
-
-    def _was_ahead(self) -> bool:
-        """Return whether the page that showed the end, the last one or an empty one, was requested ahead."""
-        return self._last_number + (len(self._last) >= self._told_size) not in self._in_turn
-
-    def _request_end_again(self) -> None:
-        """Go back to the last page with items."""
-        self.is_read_again = True
-        self.number = self._last_number
-        self._records -= len(self._last)
-        self._last = []
-        self._end = inf
-        self._in_turn.clear()
-        self._most_under_way = 1
 
     def _read_again(self, problem: str) -> None:
         """Begin another reading; raise PaginationError if the last ones found nothing more."""
@@ -253,33 +211,4 @@ class PageCursor(Generic[T]):
             # Pages that are one item shorter may show other items, and tell a service that ignores `page`.
             self.requested_size = max(1, min(self.requested_size, self._told_size - 1))
         self.is_read_again = True
-        self._begin(SeenIds())
-
-
-def _choose(items: Sequence[T], ids: set[int]) -> Sequence[T]:
-    """Return the items with these ids, each once."""
-    if len(ids) == len(items):
-        return items
-    return list({item.id: item for item in items if item.id in ids}.values())
-
-
-class SeenIds:
-    """Set of ids, as bits of one number a block, since those of an account are mostly near each other."""
-
-    def __init__(self) -> None:
-        self._blocks: defaultdict[int, int] = defaultdict(int)
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def new(self, ids: set[int]) -> set[int]:
-        """Return the ids that are not in the set."""
-        get = self._blocks.get
-        return {id for id in ids if not get(id // BLOCK, 0) >> id % BLOCK & 1}
-
-    def add(self, ids: set[int]) -> None:
-        """Add ids that are not in the set."""
-        for id in ids:
-            self._blocks[id // BLOCK] |= 1 << id % BLOCK
-        self._length += len(ids)
+        self._begin()

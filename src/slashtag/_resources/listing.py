@@ -57,8 +57,8 @@ class Resource(Generic[T]):
 
         If pages repeat records, the order of those created at the same time may differ from page to page, as
         after a bulk import. With "date" the listing is then read again, and the records that were missing
-        come last, or PaginationError is raised. Pages of one record do not show all of this, nor does a last
-        page that is full: take larger ones. `to_list(limit)` stops at its limit, whichever came first.
+        come last, or PaginationError is raised. Pages of a few records do not show all of this: take larger
+        ones. `to_list(limit)` stops at its limit, whichever came first.
 
         Answers contain no total. A page shorter than its own pageSize ends the listing; if its length is a
         multiple of 10, only if the next page is empty, since the service may have an undocumented cap. The
