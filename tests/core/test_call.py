@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
-from slashtag import Failure, InvalidRequestError, Page, RangeStats, ServerError, ShortUrl, Tag
+from slashtag import Failure, InvalidRequestError, Page, RangeStats, ServerError, ShortUrl
 from slashtag._core.call import Call
 from slashtag._core.checks import check_int, check_text
 from slashtag._core.limits import MAX_INT
@@ -41,22 +41,23 @@ CALLS: list[Call[Any]] = [
         replayable=True,
         period_end=5.0,
     ),
-    Call(method="POST", path="tags", returns=Tag, body=b"{}", repeat="if unsent"),
     Call(method="GET", path="stats", returns=RangeStats, params=(("url_keys", "a,b"),), label="it"),
 ]
 
 
 @pytest.mark.parametrize(
     "show",
-    [repr, str, "{0}".format, "%s".__mod__, ascii, lambda c: repr(Failure(c, ServerError("x", status=500)))],
+    [
+        repr,
+        str,
+        ascii,
+        lambda c: repr([*c.__rich_repr__()]),
+        lambda c: repr(Failure(c, ServerError("x", status=500))),
+    ],
 )
 def test_a_call_never_shows_its_body_or_secrets(show: Callable[[object], str]) -> None:
     assert PASSWORD[4:] not in show(UPDATE)
     assert "PUT urls/spring" in show(UPDATE)
-
-
-def test_a_rich_console_is_not_told_either() -> None:
-    assert list(UPDATE.__rich_repr__()) == [repr(UPDATE)]
 
 
 def test_the_body_is_the_only_way_by_which_a_password_leaves() -> None:
@@ -67,7 +68,7 @@ def test_the_body_is_the_only_way_by_which_a_password_leaves() -> None:
 
 def test_a_statistics_call_tells_its_selector() -> None:
     tagged = Call(method="GET", path="stats", returns=RangeStats, params=(("tag", "t"),))
-    assert [(call.keys, call.tag) for call in (CALLS[3], tagged)] == [(("a", "b"), None), ((), "t")]
+    assert [(call.keys, call.tag) for call in (CALLS[-1], tagged)] == [(("a", "b"), None), ((), "t")]
 
 
 # --- limits ------------------------------------------------------------------------------------------
@@ -82,35 +83,21 @@ def test_text_is_taken_up_to_its_limit(text: str, longest: int) -> None:
             check_text("it", text, longest)
 
 
-@pytest.mark.parametrize("value", [None, 5, b"a", ["a"], True])
-def test_what_is_no_text_is_refused(value: object) -> None:
-    with pytest.raises(InvalidRequestError, match=f"it must be a str, not {type(value).__name__}"):
-        check_text("it", value, None)
-
-
 @given(st.integers(), st.integers(-5, 5), st.integers(-5, 5) | st.none())
 def test_an_int_is_taken_within_its_bounds(value: int, low: int, high: int | None) -> None:
     bounds = () if high is None else (high,)
     if low <= value <= (MAX_INT if high is None else high):
         assert check_int("it", value, low, *bounds) == value
     else:
-        with pytest.raises(InvalidRequestError, match=f"at least {low}$" if high is None else f"to {high}$"):
+        with pytest.raises(InvalidRequestError):
             check_int("it", value, low, *bounds)
 
 
-class Text(str):
-    """As numpy's, a str and yet none to encoders."""
-
-    __slots__ = ()
-
-
-class Number(int):
-    """As an enumeration's, an int and yet none to encoders."""
-
-
-def test_what_is_a_str_or_an_int_by_descent_is_sent_as_one() -> None:
-    members = {"text": check_text("text", Text("a"), 5), "number": check_int("number", Number(5), 0)}
-    assert msgspec.json.encode(members) == b'{"text":"a","number":5}'
+@pytest.mark.parametrize("value", [None, b"5", ["5"], True, 5.0])
+def test_another_type_is_refused(value: object) -> None:
+    for check in (lambda: check_text("it", value, None), lambda: check_int("it", value, 0)):
+        with pytest.raises(InvalidRequestError):
+            check()
 
 
 def test_text_without_utf_8_form_is_refused() -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
+from .checks import check_text
 from .limits import MAX_KEYS, MAX_TARGET_BYTES
 
 S = TypeVar("S")
@@ -32,6 +33,8 @@ UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-
 MAX_SLASHTAG_BYTES = MAX_TARGET_BYTES // 2
 #: Bytes of a request target reserved for parameters other than url_keys.
 OTHER_PARAMETERS_BYTES = 400
+#: Slashtags of unreserved characters only, none of which is empty.
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+(?:,[A-Za-z0-9_.~-]+)*")
 #: What a short URL begins with, and no slashtag that is not a link's own.
 _URL = re.compile("https?://", re.IGNORECASE)
 
@@ -143,21 +146,20 @@ def plain_batches(keys: Iterable[Any], max_keys_bytes: int) -> list[Selector] | 
     """Return the batches if no rule of `check_slashtag` can be broken, or None.
 
     That is seen of all slashtags of a batch at once, joined: one by one would cost more than the request.
-    They are str of unreserved characters only, none is empty, and they are no longer than one may be.
     """
     most = min(max_keys_bytes, MAX_SLASHTAG_BYTES)
     try:
-        unique = dict.fromkeys(keys)
-        batches = in_batches(tuple(unique))
-        texts = [",".join(batch).encode() for batch in batches]
-    except (TypeError, UnicodeEncodeError):
+        unique = tuple(dict.fromkeys(keys))
+        batches = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
+        texts = [",".join(batch) for batch in batches]
+    except TypeError:
         return None
     for batch, text in zip(batches, texts, strict=True):
-        has_comma = text.count(b",") >= len(batch)
+        has_comma = text.count(",") >= len(batch)
         # A comma counts as if it were encoded.
-        if has_comma or len(text) + 2 * len(batch) > most or text.translate(None, UNRESERVED + b","):
+        if has_comma or len(text) + 2 * len(batch) > most or not _PLAIN.fullmatch(text):
             return None
-    return None if "" in unique else [Selector(keys=tuple(batch)) for batch in batches]
+    return [Selector(keys=batch) for batch in batches]
 
 
 def _batches(keys: Iterable[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> list[Selector]:
@@ -184,11 +186,6 @@ def _batches(keys: Iterable[Key], max_keys_bytes: int, report_bad_key: ReportBad
     return [Selector.of(batch) for batch in batches]
 
 
-def in_batches(items: Sequence[S]) -> list[Sequence[S]]:
-    """Split a sequence into parts of at most MAX_KEYS items."""
-    return [items[n : n + MAX_KEYS] for n in range(0, len(items), MAX_KEYS)]
-
-
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     """Split a sequence of at least two items into halves."""
     middle = len(items) // 2
@@ -203,12 +200,7 @@ def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selecto
 
 def check_tag(name: object) -> str:
     """Return the name of a tag, or raise InvalidRequestError if it cannot be requested."""
-    if not isinstance(name, str):
-        raise TypeError(f"a tag must be a str, not {type(name).__name__}")
-    if not name:
-        raise InvalidRequestError("a tag name must not be empty")
-    encoded_size(name)
-    return name
+    return check_text("the name of a tag", name, None)
 
 
 def check_slashtag(key: object) -> str:
@@ -221,11 +213,9 @@ def check_slashtag(key: object) -> str:
     # The service would count nothing, without a word.
     if key is slashtag and _URL.match(slashtag):
         raise InvalidRequestError(f"{slashtag!r} is a URL: pass the slashtag")
-    if not slashtag:
-        raise InvalidRequestError("a slashtag must not be empty")
-    if "," in slashtag:
+    if not slashtag or "," in slashtag:
         raise InvalidRequestError(
-            f"the slashtag {slashtag!r} contains a comma, which url_keys uses to separate slashtags"
+            f"the slashtag {slashtag!r} is empty or contains a comma, which separates slashtags in url_keys"
         )
     if encoded_size(slashtag) > MAX_SLASHTAG_BYTES:
         raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")

@@ -21,18 +21,24 @@ PREVIOUS, YEAR_BEFORE = "previous", "last-year"
 
 
 def parse_bound(name: str, value: object) -> Bound:
-    """Return a date or a datetime, as plain ones; accepts ISO 8601 text, drops fractions of seconds."""
-    try:
-        bound = _parse_iso(value) if isinstance(value, str) else value
-    except ValueError:
-        bound = None
+    """Return a date or a datetime with an offset, as plain ones; accepts ISO 8601 text, drops fractions."""
+    bound = value
+    if isinstance(value, str) and (found := _ISO.fullmatch(value)):
+        try:
+            bound = datetime.fromisoformat(value) if found[1] else date.fromisoformat(value)
+        except ValueError:
+            bound = None
     # Of the plain types: subclasses, such as those of pandas and pendulum, add and compare in other ways.
     if isinstance(bound, datetime):
-        offset = bound.utcoffset()
+        if (offset := bound.utcoffset()) is None:
+            raise InvalidRequestError(
+                f"{name} is a date-time without an offset, '{bound}': give it, as +00:00"
+            )
         # A fixed offset, because datetimes of one zone are compared by local time, not as instants.
-        zone = None if offset is None else timezone(offset)
-        parts = bound.year, bound.month, bound.day, bound.hour, bound.minute, bound.second
-        return datetime(*parts, tzinfo=zone)
+        zone = timezone(offset)
+        return datetime(
+            bound.year, bound.month, bound.day, bound.hour, bound.minute, bound.second, tzinfo=zone
+        )
     if isinstance(bound, date):
         return date(bound.year, bound.month, bound.day)
     raise InvalidRequestError(
@@ -48,34 +54,9 @@ def parse_day(name: str, value: object) -> date:
     return day
 
 
-def _parse_iso(text: str) -> Bound:
-    """Return a date or a date-time; raises ValueError."""
-    found = _ISO.fullmatch(text)
-    if found is None:
-        raise ValueError(text)
-    return datetime.fromisoformat(text) if found[1] else date.fromisoformat(text)
-
-
 def date_of(bound: Bound, zone: tzinfo) -> date:
     """Return the date of a bound in the zone."""
     return bound.astimezone(zone).date() if isinstance(bound, datetime) else bound
-
-
-def localized(bound: Bound, zone: tzinfo | None) -> Bound:
-    """Return a bound with the offset of the zone if it is a date-time that has none.
-
-    Raises InvalidRequestError without a zone, and for a local time that it shows never, or twice.
-    """
-    if not isinstance(bound, datetime) or bound.utcoffset() is not None:
-        return bound
-    if zone is None:
-        raise InvalidRequestError(f"'{bound}' is a date-time without an offset; give it, or timezone=")
-    instant = bound.replace(tzinfo=zone)
-    if instant.utcoffset() != instant.replace(fold=1).utcoffset():
-        raise InvalidRequestError(
-            f"the clocks of {zone} change at '{bound}', so it is no instant, or two: give its offset"
-        )
-    return parse_bound("", instant)
 
 
 def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
@@ -121,7 +102,7 @@ def _ends(text: str, today: date) -> tuple[Bound, Bound]:
         if month:
             return _whole_months(_number(date(int(year), int(month), 1)), 1)
         return _whole_months(12 * int(year) + 3 * (int(quarter or 1) - 1), 3 if quarter else 12)
-    bound = _parse_iso(text)
+    bound = parse_bound("each end", text)
     return bound, bound
 
 

@@ -101,8 +101,7 @@ def make_plan(
     """
     check_query(query)
     zone = parse_zone(timezone)
-    # Without a zone `localized` refuses local times.
-    query = query.resolve(None if timezone is None else zone, now)
+    query = query.resolve(zone, now)
     selectors = tuple(selectors)
     slices = tuple(query._time_slices(zone, now, range_end))
     return Plan(query, selectors, slices, query.span(zone), 0, len(selectors) * len(slices))

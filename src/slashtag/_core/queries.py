@@ -23,7 +23,6 @@ from .countries import check_country
 from .dates import (
     PREVIOUS,
     date_of,
-    localized,
     parse_bound,
     parse_day,
     parse_span,
@@ -64,8 +63,8 @@ class Query(Struct, Generic[R_co], frozen=True):
     _path: ClassVar[str]
     _answer_type: ClassVar[type[StatsAnswer]]
 
-    def resolve(self, zone: tzinfo | None, now: datetime) -> Query[R_co]:
-        """Return the query with bounds that do not depend on today, nor on the zone if one is given."""
+    def resolve(self, zone: tzinfo, now: datetime) -> Query[R_co]:
+        """Return the query with bounds that do not depend on today."""
         return self
 
     def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
@@ -94,7 +93,7 @@ class DateRange(Query[RangeStats], frozen=True):
     """Statistics of a range of days, or of seconds, of any length.
 
     `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
-    of the call; datetimes without an offset are local times there. Fractions of a second are dropped.
+    of the call; datetimes have an offset, and fractions of a second are dropped.
     `relative` is set instead where the days depend on today (`last`, `parse`). Raises InvalidRequestError.
     See docs/service.md, Statistics for a date or date range.
     """
@@ -129,7 +128,7 @@ class DateRange(Query[RangeStats], frozen=True):
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
         start, end = self.bounds
-        # Whether an instant is before a date, or a local time before an instant, depends on the zone.
+        # Whether an instant is before a date depends on the zone.
         with suppress(TypeError):
             if start > end:
                 raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
@@ -159,17 +158,11 @@ class DateRange(Query[RangeStats], frozen=True):
             )
         return self.start, self.end
 
-    def resolve(self, zone: tzinfo | None, now: datetime) -> DateRange:
-        """Return the range with bounds that no longer depend on the present day or on the zone.
-
-        Raises InvalidRequestError for datetimes without an offset if the zone is None.
-        """
-        if self.relative is not None:
-            start, end = parse_span(self.relative, now.astimezone(zone or UTC).date())
-        else:
-            start, end = self.bounds
-        bounds = localized(start, zone), localized(end, zone)
-        return self if bounds == (self.start, self.end) else DateRange(*bounds)
+    def resolve(self, zone: tzinfo, now: datetime) -> DateRange:
+        """Return the range with bounds that no longer depend on the present day."""
+        if self.relative is None:
+            return self
+        return DateRange(*parse_span(self.relative, now.astimezone(zone).date()))
 
     def with_previous(
         self, zone: tzinfo, now: datetime, compare: str = PREVIOUS
@@ -220,7 +213,7 @@ class Day(Query[RangeStats], frozen=True):
         if not whole:
             return [range_slice(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *timezone_param(found[0].offset))
-        return [TimeSlice(params, str(day), found[0], found[0].period_end)]
+        return [TimeSlice(params, str(day), found[0])]
 
     def span(self, zone: tzinfo) -> Span:
         return self.date, self.date

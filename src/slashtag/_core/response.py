@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import fields, replace
 
 from .._errors import (
@@ -53,15 +53,9 @@ _ENVELOPE = {"status", "message", "data"}
 class Envelope(Struct, Generic[T], gc=False):
     """Envelope of an answer; `status` mirrors the HTTP status. See docs/service.md, General conventions."""
 
-    data: T
-    status: int = 200
-    message: str | None = None
-
-
-class _AnyEnvelope(Struct, gc=False):
     status: int
     message: str | None = None
-    data: Any = None
+    data: T | UnsetType = UNSET
 
 
 class AnyData:
@@ -76,7 +70,6 @@ class AnyData:
 
 
 _fields = lru_cache(maxsize=8)(fields)
-_any_decoder = msgspec.json.Decoder(_AnyEnvelope, strict=False)
 _value_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 #: Members of records that are keys of statistics.
 _KEYS = ("slashtag", "name")
@@ -157,6 +150,8 @@ def _data(call: Call[Any], body: bytes | bytearray, report: ReportUnreadable) ->
         raise ValueError(f"the envelope says {envelope.status}")
     if (envelope.message or "ok").strip(" .!").lower() not in ("ok", "success"):
         raise ValueError(f"the message is {envelope.message!r}")
+    if envelope.data is UNSET:
+        raise ValueError("the envelope has no data")
     return envelope.data
 
 
@@ -257,9 +252,9 @@ def _error(
     problem: str,
     now: float | None,
 ) -> APIError | UnexpectedResponseError:
-    envelope: _AnyEnvelope | None = None
+    envelope: Envelope[Any] | None = None
     with suppress(*_UNDECODABLE):
-        envelope = _decode_any(_any_decoder, body)
+        envelope = _decode_any(_decoder(Any), body)
     accepted = _is_success(call, status)
     effective = envelope.status if envelope is not None and accepted else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
@@ -285,7 +280,7 @@ def _error(
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
-        data=None if envelope is None else scrub.value(envelope.data),
+        data=None if envelope is None or envelope.data is UNSET else scrub.value(envelope.data),
         retry_after=parse_retry_after(headers, now),
         from_service=from_service,
         headers=scrub.headers(headers),

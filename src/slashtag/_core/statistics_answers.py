@@ -87,12 +87,10 @@ class RangeAnswer(_LabelAnswer, gc=False):
             # An answer without clicks needs no days.
             complete = not total
         else:
-            # Another window has counted these days, or will.
-            if any(n for day, n in clicks.items() if not first <= day <= last):
-                problem = f"clicks on days outside the window {window}"
-            clicks = {day: n for day, n in clicks.items() if first <= day <= last}
-            if problem is None and (counted := sum(clicks.values())) != total:
-                problem = f"{total} clicks in all, but {counted} on its days"
+            # Another window has counted other days, or will.
+            given, clicks = clicks, {day: n for day, n in clicks.items() if first <= day <= last}
+            if not (counted := sum(clicks.values())) == total == sum(given.values()):
+                problem = f"{total} clicks in all, but {counted} on the days of {window}"
         stats = RangeStats(total_clicks=total, clicks=clicks, days_complete=complete, **self._maps())
         return stats, problem
 
@@ -110,18 +108,14 @@ class PeriodAnswer(_LabelAnswer, gc=False):
     timezone: GivenCounts = None
 
     def _read(self, window: Window | None) -> tuple[PeriodStats, str | None]:
-        breakdown = {year: _counts(months) for year, months in _counts(self.clicks_breakdown).items()}
+        given = {year: _counts(months) for year, months in _counts(self.clicks_breakdown).items()}
+        year = None if window is None else window.first.year
+        breakdown = given if year is None else {year: given.get(year, {})}
         total, unique, problem = self.clicks_total, self.clicks_unique, None
-        counted = sum(sum(months.values()) for months in breakdown.values())
-        if counted != total:
-            problem = f"{total} clicks in all, but {counted} in its months"
+        if not (counted := _sum(breakdown)) == total == _sum(given):
+            problem = f"{total} clicks in all, but {counted} in the months of {year or 'all years'}"
         elif unique + self.clicks_repeated != total:
             problem = f"{total} clicks in all, but {unique} unique and {self.clicks_repeated} repeated ones"
-        if window is not None:
-            asked = {window.first.year: breakdown.pop(window.first.year, {})}
-            if any(any(months.values()) for months in breakdown.values()):
-                problem = f"clicks in months of other years than {window.first.year}"
-            breakdown = asked
         stats = PeriodStats(
             clicks_total=total,
             clicks_unique=unique,
@@ -162,3 +156,7 @@ def _check_dimensions(stats: Statistics, incomplete: Sequence[str]) -> tuple[Sta
 def _counts(found: Any) -> dict[Any, Any]:
     """Return a map of counts; [], null and a missing member mean an empty one."""
     return found or {}
+
+
+def _sum(breakdown: dict[int, dict[int, int]]) -> int:
+    return sum(sum(months.values()) for months in breakdown.values())

@@ -117,11 +117,6 @@ class Window(Struct, frozen=True):
         """The offset of the whole window."""
         return self.start.utcoffset() or timedelta()
 
-    @property
-    def period_end(self) -> float:
-        """The time after the last second of the window, in epoch seconds."""
-        return (self.end + SECOND).timestamp()
-
     def __str__(self) -> str:
         return f"{self.first}..{self.last}" if self.first != self.last else str(self.first)
 
@@ -191,8 +186,11 @@ class TimeSlice(Struct, frozen=True):
     params: tuple[tuple[str, str], ...]
     label: str
     window: Window | None = None
-    #: When the slice ends, in epoch seconds; inf: never.
-    period_end: float = inf
+
+    @property
+    def period_end(self) -> float:
+        """When the slice ends, in epoch seconds; inf: never."""
+        return inf if self.window is None else (self.window.end + SECOND).timestamp()
 
 
 def timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
@@ -205,7 +203,7 @@ def range_slice(window: Window, range_end: RangeEnd) -> TimeSlice:
     end = window.end + SECOND if range_end == "exclusive" else window.end
     span = f"{window.start.isoformat()},{end.isoformat()}"
     params = (("date_range", span), *timezone_param(window.offset))
-    return TimeSlice(params, str(window), window, window.period_end)
+    return TimeSlice(params, str(window), window)
 
 
 def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
@@ -230,4 +228,4 @@ def whole_period(
         return ()
     offset = only_offset(zone, (window.offset for window in found), label)
     whole = Window(found[0].start, found[-1].end)
-    return (TimeSlice((*params, *timezone_param(offset)), label, whole, whole.period_end),)
+    return (TimeSlice((*params, *timezone_param(offset)), label, whole),)

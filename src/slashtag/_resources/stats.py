@@ -195,7 +195,7 @@ class Stats:
         tags. With `on_error` a tag that failed has `missing`. Raises what `collect` raises.
         """
         check_query(query)
-        query = query.resolve(None if timezone is None else parse_zone(timezone), datetime.now(UTC))
+        query = query.resolve(parse_zone(timezone), datetime.now(UTC))
         links = await Urls(self._sender, self._tasks, self._workers).list().to_list()
         # Tags last: a link may have got one that was created meanwhile.
         tags = await Tags(self._sender, self._tasks).list().to_list()

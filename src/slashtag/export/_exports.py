@@ -251,8 +251,8 @@ class _Series:
 def _until_today(query: DateRange, timezone: str | tzinfo | None) -> DateRange:
     """Return a range without the days after today; raises InvalidRequestError if there are no others."""
     now, zone = datetime.now(UTC), parse_zone(timezone)
-    # Once: today must not move at midnight. Without a timezone, datetimes need an offset.
-    query = query.resolve(None if timezone is None else zone, now)
+    # Once: today must not move at midnight.
+    query = query.resolve(zone, now)
     (start, end), today = query.span(zone), now.astimezone(zone).date()
     if start > today:
         raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")

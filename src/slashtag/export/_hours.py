@@ -45,7 +45,7 @@ async def hourly_clicks(
     """
     session = session._as_one_operation()
     zone, now = parse_zone(timezone), datetime.now(UTC)
-    query = DateRange(start, end).resolve(None if timezone is None else zone, now)
+    query = DateRange(start, end)
     hours = list(_hours(query, zone))
     if keys is None and tags is None:
         keys = session.urls.list()
