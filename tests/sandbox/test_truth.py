@@ -52,7 +52,8 @@ def test_keys_tags_and_countries_select_clicks(box: Sandbox) -> None:
         assert box.truth.alltime(**selection).clicks_total == clicks
     of_keys = box.truth.per_key("2024-01-01", "2024-01-02", country="US")
     assert {key: truth.total_clicks for key, truth in of_keys.items()} == {"a": 1, "b": 2}
-    assert box.truth.per_key("2024-01-03", "2024-01-03", keys=["b"])["b"].clicks == {date(2024, 1, 3): 0}
+    of_keys = box.truth.per_key("2024-01-03", "2024-01-03", keys=["b"])
+    assert {key: truth.clicks for key, truth in of_keys.items()} == {"b": {date(2024, 1, 3): 0}}
     with pytest.raises(LookupError):
         box.truth.alltime(tag="nobody")
 
