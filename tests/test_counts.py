@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag import PeriodStats, RangeStats
 from slashtag.counts import (
     ROLLED,
     WEEKDAYS,
@@ -18,7 +17,6 @@ from slashtag.counts import (
     averages,
     change,
     compared,
-    count,
     days_of,
     label_of,
     rolled,
@@ -177,12 +175,3 @@ def test_a_change_has_a_percentage_where_there_was_something(
     clicks: int, before: int | None, percent: float
 ) -> None:
     assert change(clicks, before) == percent
-
-
-def test_rows_are_counted_by_one_dimension_or_by_two() -> None:
-    week = RangeStats(total_clicks=3, clicks={date(2024, 1, 30): 1, date(2024, 2, 1): 2}, country={"DE": 3})
-    year = PeriodStats(clicks_total=4, clicks_breakdown={2024: {2: 4}}, country={"US": 4})
-    assert count(week, "month") == {("2024-01-30",): 1, ("2024-02-01",): 2}
-    assert count(year, "month") == {("2024-02",): 4}
-    assert count({"a": week, "b": week}, "country") == {("a", "DE"): 3, ("b", "DE"): 3}
-    assert count({"a": week, "b": year}) == {("a",): 3, ("b",): 4}

@@ -62,13 +62,6 @@ def test_wrong_usage_exits_with_2_and_sends_nothing(
     assert not list(box.requests)
 
 
-@pytest.mark.parametrize("name", ["SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET"])
-def test_credentials_that_are_missing_are_named(cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.delenv(name)
-    ran = cli("tags", "list")
-    assert (ran.code, name in ran.error, "`slashtag login`" in ran.error) == (1, True, True)
-
-
 CUT = {name: {"one": 3} for name in RangeStats.SUMS} | {"country": {"DE": 2}}
 
 

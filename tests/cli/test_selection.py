@@ -123,9 +123,7 @@ def test_a_file_that_says_that_it_lacks_some_is_told(cli: Cli, slashtags: list[s
     [
         ("id;link", "{0};k{0}", "no column slashtag"),
         ("id", "{0}", "no column slashtag"),
-        ("k0,k1", "k{0},k{0}", "'k0,k1'"),
         ("id,slashtag", "{0},", "line 2"),
-        ('{"key": "k0"}', '{{"key": "k{0}"}}', "no column slashtag"),
     ],
 )
 def test_what_is_neither_a_list_nor_such_a_table_is_refused(

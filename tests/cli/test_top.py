@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from slashtag.sandbox import Sandbox
 
 from .conftest import Cli, objects
@@ -38,6 +36,5 @@ def test_a_slashtag_that_several_links_share_is_one_row_and_is_told(cli: Cli, ow
     assert (shared.code, "a0" in shared.err) == (3, True)
 
 
-@pytest.mark.parametrize("span", ["", "this-year"])
-def test_a_span_that_is_not_over_is_compared_up_to_now(cli: Cli, span: str) -> None:
-    assert ", so far (UTC), compared with " in cli("top", *span.split()).err
+def test_without_a_span_it_is_30_days_up_to_now(cli: Cli) -> None:
+    assert ", so far (UTC), compared with " in cli("top").err

@@ -82,7 +82,7 @@ def progress_of(start_bar: StartBar) -> Any:
     """Return what shows the progress of a load or an audit, in a bar for each table."""
 
     def show(table: str, done: int, total: int | None) -> None:
-        start_bar(table, "links")(done, total)
+        start_bar(table, "steps")(done, total)
 
     return show
 
