@@ -71,17 +71,20 @@ async def test_every_figure_is_that_of_the_click_log(
         if what == "all":
             best = sorted(of_keys.values(), reverse=True)[:10]
             assert [link.clicks for link in found.top] == [n for n in best if n]
-            for span, each, told in zip(spans, both, now_and_before(found, "tag"), strict=True):
-                of_tags = Counter(
-                    {tag: box.truth.range(*span, tag=tag, timezone=offset).total_clicks for tag in tags}
-                )
-                of_tags["No tag"] = each.total_clicks - of_tags.total()
-                assert told == +of_tags
+            of_tags: list[dict[str, int]] = []
+            for span, each in zip(spans, both, strict=True):
+                found_of = {
+                    tag: box.truth.range(*span, tag=tag, timezone=offset).total_clicks for tag in tags
+                }
+                found_of["No tag"] = each.total_clicks - sum(found_of.values())
+                of_tags.append(+Counter(found_of))
+            assert now_and_before(found, "tag") == without_single(of_tags)
             pages = Counter[str]()
             for key, n in of_keys.items():
                 same = {page_of(url.destination) for url in urls if url.slashtag == key}
                 pages[", ".join(sorted(same))] += n
-            assert now_and_before(found, "destination")[0] == +pages
+            if "destination" in found.tables:
+                assert now_and_before(found, "destination")[0] == +pages
 
 
 async def test_links_are_not_counted_one_by_one_where_none_is_listed(serve: Callable[..., Sandbox]) -> None:
