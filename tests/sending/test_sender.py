@@ -95,10 +95,10 @@ def test_a_429_is_no_attempt_and_max_wait_bounds_it(max_wait: float) -> None:
 
 
 @in_virtual_time
-async def test_waiting_for_admission_is_no_part_of_max_elapsed() -> None:
-    answers = [down(500), TOO_MANY, (429, "Wait.", 30.0), OK]
+async def test_a_429_and_waiting_for_admission_use_up_neither_attempts_nor_max_elapsed() -> None:
+    answers = [TOO_MANY, (429, "Wait.", 30.0), down(500), OK]
     service = Service(lambda _: answers.pop(0))
-    await sender(service, RetryPolicy(max_elapsed=1, backoff_base=0)).send(call())
+    await sender(service, RetryPolicy(max_attempts=2, max_elapsed=1, backoff_base=0)).send(call())
     assert not answers
 
 
@@ -255,7 +255,7 @@ async def test_metrics_add_up(answers: list[Answer]) -> None:
     await job(sends, paths(50))
     metrics, asked = sends.metrics, len(service.times("tags"))
     assert metrics.requests == 50 + asked
-    assert metrics.attempts == len(service.sent)
+    assert metrics.attempts == len(service.sent) == metrics.failures.total() + metrics.statuses[200]
     assert metrics.attempts <= metrics.requests + metrics.retries + metrics.throttled
     assert (metrics.in_flight, metrics.waiting) == (0, 0)
     assert service.most_in_flight <= 32
