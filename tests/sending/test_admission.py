@@ -58,7 +58,7 @@ async def test_a_request_admitted_and_cancelled_at_once_gives_its_place_on() -> 
 
 
 @in_virtual_time
-async def test_a_given_rate_is_kept() -> None:
+async def test_a_given_rate_is_kept_and_nobody_passes_those_whose_timer_is_late() -> None:
     admission, times = Admission(Throttle(32, 20.0)), list[float]()
 
     async def enter() -> None:
@@ -66,7 +66,10 @@ async def test_a_given_rate_is_kept() -> None:
         times.append(now())
         admission.accepted(ticket, now())
 
-    await asyncio.gather(*(enter() for _ in range(20)))
+    entering = asyncio.gather(*(enter() for _ in range(20)))
+    await asyncio.sleep(0)
+    assert admission.try_enter(now() + 1) is None
+    await entering
     assert times == sorted(times)
     assert times[-1] - times[0] == pytest.approx(19 / 20, abs=0.05)
 
