@@ -182,6 +182,7 @@ async def test_links_and_tags_that_always_fail_cost_the_others_nothing(
             loaded.missing
         )
         assert {key[0] for key, _ in await wrong(memory, box, clock)} <= {*lost, tag}
+        assert {row[1] for row in memory.tables["links"] if not row[-2]} == lost
         # Halves of the batch that has them, down to each alone, which is not asked again.
         refused = [
             each.query.get("url_keys", each.query.get("tag", ""))
@@ -243,9 +244,12 @@ async def test_an_audit_leaves_out_what_was_renamed_since(
     box: Sandbox, clock: Clock, memory: MemoryWarehouse
 ) -> None:
     await load_into(memory, box, **ALL)
-    rename(box, some_links(box, 1)[0].slashtag, "renamed")
+    names = [f"renamed-{n}" for n in range(20)]
+    for link, name in zip(some_links(box, 20), names, strict=True):
+        rename(box, link.slashtag, name)
+    click(box, box.truth.urls()[-1].id, clock.today)
     found = await audit_of(memory, box)
-    assert (found.changed, found.differences) == (("renamed",), ())
+    assert ({*found.changed}, found.differences) == ({*names}, ())
     await load_into(memory, box, **ALL)
     assert (await audit_of(memory, box)).is_proved
 

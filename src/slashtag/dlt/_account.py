@@ -42,8 +42,8 @@ class Account:
         self.foreign = self.changed & ever_held
         self.elsewhere = self.changed | ever_held - self._now.keys()
 
-    def series(self, *, by_tag: bool, anew: bool) -> list[Series]:
-        """Return the series of links, and those of tags; with `anew` nothing is known of the links."""
+    def series(self, *, by_tag: bool) -> list[Series]:
+        """Return the series of links, and those of tags."""
         now = {id: row[TAG] for id, row in self.links.items()}
         pairs = [(row[TAG], now.get(row[ID])) for row in self._present]
         retagged = {tag for pair in pairs if pair[0] != pair[1] for tag in pair}
@@ -51,7 +51,7 @@ class Account:
         moved = {name for name, id in tags.items() if id in retagged}
         names = sorted(self._now, key=lambda name: -sum(self._now[name].values()))
         gone = {row[SLASHTAG] for id, row in self._held.items() if id not in self.links}
-        links = Series("clicks_daily", names, {*names} if anew else self.changed, self._clicked, gone=gone)
+        links = Series("clicks_daily", names, self.changed, self._clicked, gone=gone)
         return [links, Series("clicks_by_tag", [*tags], clicked={*tags}, moved=moved)][: 1 + by_tag]
 
     def rows(self, uncounted: Collection[str | None], now: datetime) -> list[Row]:

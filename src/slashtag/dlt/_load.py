@@ -206,7 +206,7 @@ async def load(
         tags = Replacement("tags", None, None, account.tags)
         await warehouse.replace(*foreign, _links(changed), tags, _row_of(this))
         rows, mended = Counter[str](), 0
-        all_series = account.series(by_tag=this["by_tag"], anew=first < last["since"])
+        all_series = account.series(by_tag=this["by_tag"])
         async for span, found in run.compare(this, all_series, max(today, last["through"])):
             await _write(warehouse, span, found)
             for each in found:
@@ -255,7 +255,7 @@ async def audit(
             raise ExportError(f"{warehouse.place} holds no load of clicks: run `slashtag sync` first")
         account, over = await run.list(), last["through"]
         _, today = _days(session, parse_zone(last["timezone"]))
-        all_series, differences = account.series(by_tag=last["by_tag"], anew=False), list[Difference]()
+        all_series, differences = account.series(by_tag=last["by_tag"]), list[Difference]()
         async for _, found in run.compare(last, all_series, max(today, over, last["since"])):
             for each in found:
                 for table, day, *label in each.cells:
