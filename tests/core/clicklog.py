@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -121,9 +121,6 @@ class Service:
         exclusive: bool = False,
         one_day_clicks: bool = True,
         named_states: int = 99,
-        count: Callable[[int], int | str] = str,
-        tagged: frozenset[str] = frozenset(KEYS),
-        months_in_utc: bool = False,
     ) -> None:
         self._log: dict[str, list[Click]] = {}
         for click in log:
@@ -131,9 +128,6 @@ class Service:
         self._exclusive = exclusive
         self._one_day_clicks = one_day_clicks
         self._named_states = named_states
-        self._count = count
-        self._tagged = tagged
-        self._months_in_utc = months_in_utc
         self.asked: list[Call[Any]] = []
 
     def __call__(self, call: Call[Any]) -> Any:
@@ -144,7 +138,7 @@ class Service:
 
     def _data(self, call: Call[Any]) -> dict[str, Any]:
         params = dict(call.params)
-        keys = self._tagged if call.tag is not None else call.keys
+        keys = KEYS if call.tag is not None else call.keys
         log = [click for key in sorted({*keys}) for click in self._log.get(key, ())]
         zone = datetime.strptime(params.get("timezone", "+00:00"), "%z").tzinfo
         assert zone is not None
@@ -154,7 +148,7 @@ class Service:
             return self._geo(log, params, zone)
         if "year" in params:
             log = [click for click in log if f"{click.at.astimezone(zone).year:04d}" == params["year"]]
-        return self._period(log, UTC if self._months_in_utc else zone)
+        return self._period(log, zone)
 
     def _range(self, log: list[Click], params: dict[str, str], zone: Any) -> dict[str, Any]:
         if "date" in params:
@@ -174,7 +168,7 @@ class Service:
             "total_clicks": len(log),
             "device": self._map(click.device for click in log),
             "browser": {"unknown.": len(log)},
-            "platform": {"unknown.": self._count(len(log))},
+            "platform": {"unknown.": str(len(log))},
             "country": self._map(click.country for click in log),
             "referrer": {"Direct": len(log)},
         }
@@ -208,7 +202,7 @@ class Service:
             if click.country == params["iso_code"] and first <= str(click.at.astimezone(zone).date()) <= last
         ]
         ranked = Counter(click.state for click in log).most_common()
-        named = {state: self._count(n) for state, n in ranked[: self._named_states]}
+        named = {state: str(n) for state, n in ranked[: self._named_states]}
         rest = sum(n for _, n in ranked[self._named_states :])
         return {
             "state": {**named, "Other": rest},
@@ -219,4 +213,4 @@ class Service:
     def _map(self, labels: Iterable[str]) -> Any:
         counts = Counter(labels)
         # A label without clicks may be told, and an empty map may be told as an array.
-        return {label: self._count(n) for label, n in (counts | Counter({"Bot": 0})).items()} or []
+        return {label: str(n) for label, n in (counts | Counter({"Bot": 0})).items()} or []

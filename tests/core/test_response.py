@@ -107,14 +107,7 @@ def test_each_error_is_of_its_class(
 
 @pytest.mark.parametrize("body", [b"", b'{"message": "no status"}', b"[]", b"\xff"])
 @pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, BadRequestError),
-        (401, AuthenticationError),
-        (429, RateLimitError),
-        (418, APIError),
-        (500, ServerError),
-    ],
+    ("status", "kind"), [(400, BadRequestError), (429, RateLimitError), (418, APIError), (500, ServerError)]
 )
 def test_without_an_envelope_the_status_decides(status: int, kind: type[APIError], body: bytes) -> None:
     error = error_of(CREATE, status, body)
@@ -446,13 +439,6 @@ def test_no_part_of_a_secret_is_left_at_the_end_of_the_excerpt(form: str) -> Non
             excerpt = error.excerpt if status == 200 else error.message.encode()
             assert set(excerpt) <= set(b".*")
             assert len(excerpt) == EXCERPT_BYTES
-
-
-def test_no_part_of_a_secret_is_left_however_often_it_comes() -> None:
-    error = error_of(
-        STATS, 200, quote("s3cr3tsX/3cr3t").encode() * 10_000, scrubber=Scrubber(["s3cr3tsX/3cr3t"])
-    )
-    assert set(error.excerpt) == {ord("*")}
 
 
 @given(

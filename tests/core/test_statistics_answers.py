@@ -253,14 +253,6 @@ def test_months_that_contradict_the_total_or_are_of_another_year_are_told(
     assert (stats.clicks_breakdown, stats.reconciles) == ({2024: {1: 2}}, False)
 
 
-@pytest.mark.parametrize("breakdown", [None, [], {}, {2024: None}, {2024: []}, {2024: {}}])
-def test_empty_breakdowns_are_empty_in_each_form(breakdown: Any) -> None:
-    stats, problem = PeriodAnswer(0, 0, 0, clicks_breakdown=breakdown).to_statistics(None)
-    assert problem is None
-    assert summed(PeriodStats, [stats]) == PeriodStats()
-    assert not any(stats.clicks_breakdown.values())
-
-
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [

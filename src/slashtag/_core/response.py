@@ -267,7 +267,7 @@ def _error(
         elif body.lstrip(_BLANK).startswith(b"<"):
             what += f": {_text(body, scrub)}"
         elif problem:
-            what += f": {scrub.text(problem)}"
+            what += f": {_shown(problem, scrub)}"
         return UnexpectedResponseError(
             f"{what} ({effective})",
             # A 2xx in the envelope of a 200 is no status of its own.
