@@ -126,14 +126,6 @@ def decided(call: Call[Any], make: Callable[[], SlashtagError]) -> str:
     return ", then ".join(words) or "fail"
 
 
-@pytest.mark.parametrize("make", [make for kinds in COLUMNS for make in kinds])
-def test_a_write_that_its_caller_calls_repeatable_is_repeated_as_a_read_is(
-    make: Callable[[], SlashtagError],
-) -> None:
-    call = Call(method="POST", path="tags", returns=dict, body=b"{}", repeat="always")
-    assert retryable(call, make()) == retryable(GET, make())
-
-
 @pytest.mark.parametrize("column", range(len(COLUMNS)))
 @pytest.mark.parametrize("name", CALLS)
 def test_the_code_decides_as_the_table_says(name: str, column: int) -> None:

@@ -69,16 +69,15 @@ def path_problem(path: str) -> str:
 
     See RFC 3986, 5.2.4.
     """
-    if not _PATH.fullmatch(path):
-        return "the path is relative to the base address, such as urls; encode % : ? # and backslashes"
     text = unquote(path)
-    # Servers take an encoded slash for a slash, and some a backslash too.
-    if "\\" in text or not text.isprintable():
-        return "the path must not have a backslash or a control character, encoded or not"
-    # A slash at the end is the endpoint's business.
-    if not all(part.strip(". ") for part in text.removesuffix("/").split("/")):
-        return "the path must not begin with a slash, nor have a part that is empty or of dots or blanks"
-    return ""
+    # Servers take an encoded slash for a slash, and some a backslash too. A slash at the end may be meant.
+    parts = text.replace("\\", "/").removesuffix("/").split("/")
+    if _PATH.fullmatch(path) and text.isprintable() and all(part.strip(". ") for part in parts):
+        return ""
+    return (
+        "the path is relative to the base address, such as urls; encode % : ? # and backslashes, and "
+        "leave no part empty or of dots"
+    )
 
 
 def _pairs(params: Params) -> Iterator[tuple[str, str]]:

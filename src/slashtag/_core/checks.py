@@ -34,13 +34,9 @@ def check_text(name: str, value: object, longest: int | None, *, empty: bool = F
 
 def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
     """Return `value` as a plain int; raises InvalidRequestError if it is not an int or out of bounds."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidRequestError(f"{name} must be an int, not {type(value).__name__}")
-    if not low <= value <= high:
-        bounds = f"from {low} to {high}" if high < MAX_INT else f"at least {low}"
-        # Python refuses to format an int of thousands of digits.
-        shown = value if abs(value) <= MAX_INT else "too large"
-        raise InvalidRequestError(f"{name} is {shown}; it must be {bounds}")
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        bounds = f"from {low} to {high}" if high < MAX_INT else f"of at least {low}"
+        raise InvalidRequestError(f"{name} must be an int {bounds}, not {value!r}")
     return int(value)
 
 

@@ -13,8 +13,7 @@ GET that only helps   "never"        fail        fail           fail            
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
 lost answer; one that is too large, or has an undocumented 2xx status, is never repeated. All other errors of
 the service, redirects, any 401, and a certificate that is not valid fail. If a repeated rename does not find
-the link, it is unknown. `session.request` repeats PUT and DELETE "always", POST and PATCH "if unsent" unless
-the caller says that they are `repeatable`.
+the link, it is unknown. `session.request` repeats PUT and DELETE "always", POST and PATCH "if unsent".
 
 Anything is repeated after a rate-limit 429, which is no attempt: it waits for `max_wait` at most.
 """
