@@ -259,6 +259,24 @@ async def test_a_function_in_a_thread_ends_before_its_caller_even_if_that_is_can
         await in_thread(lambda: 1 // 0)
 
 
+async def test_a_failure_in_a_thread_whose_caller_was_cancelled_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go_on = threading.Event()
+
+    def work() -> None:
+        go_on.wait(60)
+        raise ExportError("the disk is full")
+
+    call = asyncio.ensure_future(in_thread(work))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert "the disk is full" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("path", "url"),
     [

@@ -86,6 +86,9 @@ def test_plain_http_is_for_loopback_unless_allowed(host: str) -> None:
     make(f"http://{host}", allow_http=True)
     with pytest.raises(ConfigurationError, match="plain http"):
         make("http://127.0.0.1", proxy=f"http://{host}")
+    for end in ("/path", "?query", "#fragment"):  # of a password that is not encoded, say
+        with pytest.raises(ConfigurationError, match="end with its port"):
+            make(proxy=f"http://{host}{end}")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import GeoStats, PeriodStats, RangeStats, Statistics
+from slashtag._summed_statistics import RunningSum
 
 counts = st.dictionaries(st.sampled_from(["x", "y", "z", "Other"]), st.integers(1, 5), max_size=4)
 breakdowns = st.dictionaries(
@@ -135,6 +136,20 @@ def test_only_statistics_of_one_kind_add_up(other: Any) -> None:
 def test_what_lacks_something_is_not_complete(lack: dict[str, Any]) -> None:
     assert RangeStats().complete
     assert not (RangeStats(**lack) + RangeStats()).complete
+
+
+@given(alike)
+def test_a_running_sum_tells_what_it_has_so_far(parts: list[Any]) -> None:
+    kind = type(parts[0])
+    running, found = RunningSum(kind), list[Any]()
+    for part in parts:
+        running.add(part)
+        found.append(running.result())
+    assert found == [kind.merge(parts[:n]) for n in range(1, len(parts) + 1)]
+
+
+def test_shared_slashtags_of_all_parts_are_named_once() -> None:
+    assert (RangeStats(shared=("b", "a")) + RangeStats(shared=("a", "c"))).shared == ("b", "a", "c")
 
 
 def test_uniques_of_several_answers_with_clicks_are_bounds() -> None:
