@@ -258,7 +258,7 @@ class RunningSum(Generic[S]):
             if name == "clicks_breakdown":
                 for year, months in more.items():
                     add_counts(value.setdefault(year, {}), months)
-            elif isinstance(value, dict):
+            elif name in self._kind.DIMENSIONS:
                 add_counts(value, more)
             else:
                 self._members[name] = (value and more) if isinstance(value, bool) else value + more
