@@ -25,7 +25,7 @@ LinkIds = tuple[int, ...]
 #: A slashtag, and the ids of its links.
 Link = tuple[str, LinkIds]
 
-#: Batches of at most so many slashtags are requested one by one, which takes fewer requests.
+#: A table asks so many slashtags one by one: the whole batch, its first half and a check cost no less.
 FEW_KEYS = 3
 #: Bytes that percent-encoding leaves as they are; any other becomes three.
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"

@@ -35,7 +35,7 @@ def _small_requests() -> Iterable[None]:
         yield
 
 
-def table_of(clicks: Iterable[tuple[int, Sequence[int]]]) -> Table:
+def table_of(clicks: Iterable[tuple[int, Sequence[object]]]) -> Table:
     """Count clicks, pairs of a key and the labels of each dimension."""
     table: Table = {}
     for key, labels in clicks:
@@ -252,30 +252,29 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
         assert run.results.get(name, {}) in (table.get(name, {}), dict(after.get(name, {})))
 
 
-def test_a_link_that_has_the_click_of_another_by_mistake_is_found_beside_a_new_click_like_it() -> None:
-    table = table_of([(0, (0, 0, 0)), (6, (0, 1, 1)), (28, (0, 0, 1))])
-    after = table | table_of([(27, (0, 1, 1))])
+@pytest.mark.parametrize(
+    ("count", "before", "clicks", "after"),
+    [
+        # A link that has the click of another by mistake, beside a new click like it.
+        (31, 4, [(0, "000"), (6, "011"), (28, "001")], [(0, "000"), (6, "011"), (28, "001"), (27, "011")]),
+        # A mistake, although another batch has changed by as much.
+        (33, 5, [(4, "0"), (9, "0"), (10, "0")], [(9, "0"), (10, "0"), (4, "0"), (4, "0")]),
+        # A change that leaves what was asked with it unchecked.
+        (21, 5, [(0, ""), (3, ""), (10, "")], [(3, ""), (10, "")]),
+    ],
+)
+def test_a_change_hides_no_mistake(
+    count: int, before: int, clicks: list[tuple[int, str]], after: list[tuple[int, str]]
+) -> None:
+    was, then = table_of(clicks), table_of(after)
     requests = 0
 
     def service(keys: tuple[str, ...], _: bool) -> Answer:
         nonlocal requests
         requests += 1
-        return together(table if requests <= 4 else after, keys)
+        return together(was if requests <= before else then, keys)
 
-    assert Run(31, service).results == after
-
-
-def test_a_mistake_is_found_although_another_batch_has_changed_by_as_much() -> None:
-    table = table_of([(4, (0,)), (9, (0,)), (10, (0,))])
-    after = table | table_of([(4, (0,)), (4, (0,))])
-    requests = 0
-
-    def service(keys: tuple[str, ...], _: bool) -> Answer:
-        nonlocal requests
-        requests += 1
-        return together(table if requests <= 5 else after, keys)
-
-    assert Run(33, service).results in (table, after)
+    assert Run(count, service).results in (was, then)
 
 
 @pytest.mark.parametrize("seed", range(20))

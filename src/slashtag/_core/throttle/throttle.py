@@ -20,8 +20,8 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
   more, and probes are few until shortly before the width is over.
 - In a quota, most of the budget is spent, or it has just begun: it goes on.
 - No rate is known, and no probe was refused while it was alone: the limit may be one of requests in flight.
-  Open, at a level: what was accepted of that which was in flight at the cluster. A second cluster refutes it,
-  or four 429s at it.
+  Open, at a level, which is a number of requests in flight: of those at the cluster, the ones accepted. A
+  second cluster refutes it, or four 429s at it.
 - No rate is known and none measured: open at a level of one, or as at the start if only probes were accepted.
 - Else: paced. If the time was idle, or a quota was exhausted before its budget and so is none, at the rate as
   it was.
