@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 
 from ..batches import halves
 from ..limits import MAX_KEYS
@@ -193,3 +194,19 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
         if swaps >= most:
             return swaps
     return swaps + alike
+
+
+def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
+    """Return cells, those that may have most counts first; of those once asked together only one."""
+    found: list[Cell] = []
+    used: set[Question] = set()
+    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
+        if used.isdisjoint(cell.questions):
+            used.update(cell.questions)
+            found.append(cell)
+    return found
+
+
+def by_digest(key: str, numbers: Iterable[int]) -> list[int]:
+    """Return numbers in an order as if by chance, but the same in each process: a journal has the answers."""
+    return sorted(numbers, key=lambda number: sha256(repr((key, number)).encode()).digest())

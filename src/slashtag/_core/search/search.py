@@ -15,23 +15,22 @@ no answer, of a batch                  its halves are batches: a key may be refu
 contradicts itself, of a batch         its keys are asked alone
 agrees with the others                 it is an equation of the counts of its cells
 contradicts others, or no answer       halves of the cells are asked, until one contradicts others alone
-of one cell alone                      its batch is asked again
-that has changed                       its earlier answers hold up to the change, and it is checked again
-that has not                           an earlier answer was wrong: they are forgotten, its halves are batches
+of one cell alone                      its batch is asked again, else those asked together with it
+one of these has changed               its earlier answers hold up to the change, and it is checked again
+none of these has changed              they are forgotten: its halves are batches
 of little use: batches have cost more  their halves are asked alone from then on, so that a table takes at
 than WASTE a key and one a known half  most a tenth more than one request a key, whatever it counts
 
-A cell without clicks is asked again where a question has room: it may have the click of another by mistake.
-What is asked depends on the batches and the answers alone, so that a second run can replay a journal.
+A cell without clicks is asked again where there is room: it may lack a click that another has. What is asked
+depends on the batches and the answers alone, so that a second run can replay a journal.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from zlib import crc32
 
 from ..batches import halves
 from .bounds import Bounds
-from .cells import Answer, Cell, Question, confusion, difference, dimensions, is_sound
+from .cells import Answer, Cell, Question, by_digest, confusion, difference, dimensions, is_sound, strangers
 
 #: Most cells whose counts are taken apart from one answer. In tables of 1, 3, 7 and 30 days 6 takes 4 % more
 #: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
@@ -40,9 +39,8 @@ WIDTH = 12
 MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
 #: A round of fewer requests also has some that only repeat cells.
 FEW_REQUESTS = 4
-#: Ways in which results are checked: 255 codes, so that each of 100 keys has its own. A batch has every
-#: STRIDE-th code.
-CHECKS, STRIDE = 8, 37
+#: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
+CHECKS = 8
 #: A batch with so many clicks a key, or more, is asked key by key: no request tells two of them apart. 10
 #: takes 8 % more requests for 7 days, 20 takes 1 % more in the mean of 20 tables, 40 takes 3 % more for links
 #: clicked 30 times each. Few keys have few others to share requests with: the bound is this share of the keys
@@ -94,7 +92,7 @@ class Search:
             yield from self._ask(questions)
             for question in questions:
                 if not self._accepts(question) and question.roots.keys() <= self._roots.keys():
-                    yield from self._mend(question.cells)
+                    yield from self._mend(question)
                     yield from self._ask_roots()
 
     def take_unresolved(self) -> list[str]:
@@ -174,27 +172,40 @@ class Search:
             cell.questions.append(question)
         return True
 
-    def _mend(self, cells: Sequence[Cell]) -> Rounds:
+    def _mend(self, question: Question) -> Rounds:
         """Find the cell that alone contradicts the answers, or has none, and keep what still holds."""
-        while len(cells) > 1:
-            parts = [Question(half) for half in halves(cells)]
+        while len(question.cells) > 1:
+            parts = [Question(half) for half in halves(question.cells)]
             yield from self._ask(parts)
             wrong = [part for part in parts if not self._accepts(part)]
             if not wrong:
                 return
-            cells = wrong[0].cells
-        root = cells[0].root
-        again = Question([root], again=True)
-        yield from self._ask([again])
-        change = difference(again.answer or {}, root.answer or {})
-        if again.answer is not None and change and self._is_sound(again.answer):
-            root.answer = again.answer
-            for fact in self._facts:
-                if root in fact.roots:
-                    fact.changes.append(change)
-        else:
+            question = wrong[0]
+        (root,) = question.roots
+        related = [other for fact in self._facts if root in fact.roots for other in fact.roots]
+        beside = dict.fromkeys(other for other in related if other in self._roots and other is not root)
+        has_changed = False
+        for suspects in ([root], [*beside]) if question.answer is not None else ():
+            again = [Question([suspect], again=True) for suspect in suspects if not has_changed]
+            yield from self._ask(again)
+            for each in again:
+                has_changed |= self._has_changed(each)
+        if not has_changed:
             self._halve_root(root)
         self._rebuild()
+
+    def _has_changed(self, again: Question) -> bool:
+        """Take another answer for a batch; return whether it has changed."""
+        (root,) = again.cells
+        change = difference(again.answer or {}, root.answer or {})
+        if again.answer is None or not change or not self._is_sound(again.answer):
+            return False
+        root.answer = again.answer
+        self._unchecked[root] = None
+        for fact in self._facts:
+            if root in fact.roots:
+                fact.changes.append(change)
+        return True
 
     def _rebuild(self) -> None:
         """Derive anew what is known from the answers for batches and the other answers."""
@@ -215,8 +226,7 @@ class Search:
         """Give the counts of each key that has any."""
         low = self._bounds.low
         for cell in [cell for root in self._roots for cell in root.leaves() if cell.total(low)]:
-            counts = {label: low[number] for label, number in cell.numbers.items() if low[number]}
-            self.results[cell.keys[0]] = counts
+            self.results[cell.keys[0]] = {label: low[n] for label, n in cell.numbers.items() if low[n]}
 
     def _halve_cells(self) -> None:
         """Halve each cell that surely has counts, even before all of them are known."""
@@ -253,15 +263,14 @@ class Search:
         others in the new question, both answers together may leave one value.
         """
         cells = [cell for cell in self._open if cell.is_first and not cell.is_exact(self._bounds)]
-        keys = sum(len(root.keys) for root in self._roots)
-        if sum(root.cost + root.left for root in self._roots) > (1 + WASTE) * keys:
+        if sum(root.cost + root.left - (1 + WASTE) * len(root.keys) for root in self._roots) > 0:
             return self._halve_alone(cells)
         cells.sort(key=lambda cell: -len(cell.keys))
         repeats = [cell for cell in cells if cell.questions]
         packed: list[Question] = []
         self._place([cell for cell in cells if not cell.questions], packed, MOST_CONFUSION)
         if len(packed) < FEW_REQUESTS:
-            self._place(self._strangers(repeats), packed, MOST_CONFUSION_AGAIN)
+            self._place(strangers(repeats, self._bounds), packed, MOST_CONFUSION_AGAIN)
         else:
             self._place([cell for cell in repeats if not cell.halves], packed, MOST_CONFUSION, opens=False)
         self._carry(packed)
@@ -281,16 +290,6 @@ class Search:
                 spared.add(earlier)
         return asked or [Question([cell]) for cell in cells[:1]]
 
-    def _strangers(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Return cells, those that may have most counts first; of those once asked together only one."""
-        found: list[Cell] = []
-        used: set[Question] = set()
-        for cell in sorted(cells, key=lambda cell: -cell.total(self._bounds.high)):
-            if used.isdisjoint(cell.questions):
-                used.update(cell.questions)
-                found.append(cell)
-        return found
-
     def _place(self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True) -> None:
         """Add each cell to the question where it confuses least; or else, if it `opens` any, to a new one."""
         for cell in cells:
@@ -308,9 +307,8 @@ class Search:
 
     def _carry(self, questions: Iterable[Question]) -> None:
         """Ask cells without counts again where there is room, the largest first, or halves of them."""
-        cells = [
-            cell for cell in self._empty if cell.root in self._roots and not cell.total(self._bounds.high)
-        ]
+        high = self._bounds.high
+        cells = [cell for cell in self._empty if cell.root in self._roots and not cell.total(high)]
         cells.sort(key=lambda cell: len(cell.keys))
         for question in questions:
             left: list[Cell] = []
@@ -332,19 +330,21 @@ class Search:
         code_of: dict[Cell, int] = {}
         for root in roots:
             clicked = [cell for cell in root.leaves() if cell.total(self._bounds.low)]
-            # Always the same for a batch: a journal has the answers.
-            first = crc32(root.keys[0].encode())
-            code_of |= {cell: 1 + (first + STRIDE * n) % (2**CHECKS - 1) for n, cell in enumerate(clicked)}
-        if len(code_of) <= CHECKS:
-            code_of = {cell: 1 << n for n, cell in enumerate(code_of)}  # each in a question of its own
+            code_of |= zip(clicked, by_digest(root.keys[0], range(1, 2**CHECKS)), strict=False)
+        # Those that seem to have none may lack a click that another has by mistake.
+        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
+        is_few = len(code_of) <= CHECKS
+        if is_few:  # each in a question of its own, and those without counts too
+            code_of = {cell: 1 << n for n, cell in enumerate(code_of)}
+        sets = [[cell for cell, code in code_of.items() if code >> n & 1] for n in range(CHECKS)]
         questions: list[Question] = []
-        for n in range(CHECKS):
+        for cells in [*sets, empty] if is_few else sets:
             question = None
-            for cell in [cell for cell, code in code_of.items() if code >> n & 1]:
-                if question is None or not question.room:
+            for cell in cells:
+                if question is None or not question.has_room(cell):
                     questions.append(question := Question())
                 question.add(cell)
-        empty = (cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high))
-        self._empty = list(dict.fromkeys((*self._empty, *empty)))
-        self._carry(questions)
+        if not is_few:
+            self._empty = list(dict.fromkeys((*self._empty, *empty)))
+            self._carry(questions)
         return questions
