@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Plan, Query, Year
 from slashtag._core.batches import Selector
@@ -62,6 +63,12 @@ def test_a_plan_is_each_selector_with_each_piece() -> None:
 def test_the_calls_of_the_parts_are_the_calls_of_the_plan(plan: Plan[Any], n: int, again: int) -> None:
     asked = [ask for part in plan.split(n) for smaller in part.split(again) for ask in smaller._requests()]
     assert asked == list(plan._requests())
+
+
+@given(plans, st.integers(1, 9), st.integers(1, 9), st.integers(0, 9))
+def test_what_cannot_be_requested_is_missing_once(plan: Plan[Any], n: int, again: int, missing: int) -> None:
+    parts = [small for part in replace(plan, missing=missing).split(n) for small in part.split(again)]
+    assert sum(part.missing for part in parts) == missing
 
 
 @given(plans, st.integers(1, 70))

@@ -396,6 +396,14 @@ def test_records_come_as_documented() -> None:
     assert page == Page(page=1, page_size=50, items=[url, msgspec.structs.replace(url, tag_id=3)])
 
 
+def test_a_slashtag_that_is_not_unicode_is_none() -> None:
+    # As a key of statistics it would be another one.
+    items = rb'[{"id":1,"slashtag":"a\ud83d","destination":"b\ud83d"}]'
+    body = rb'{"status":200,"message":"ok","data":{"page":1,"pageSize":9,"items":%b}}' % items
+    (url,) = parse(URLS, 200, {}, body).items
+    assert (url.slashtag, url.destination) == (None, "b\ufffd")
+
+
 def test_data_of_an_error_is_kept_but_not_what_is_too_deep_to_pickle() -> None:
     def nested(depth: int) -> Any:
         body = b'{"status":400,"message":"no","data":' + b"[" * depth + b"]" * depth + b"}"

@@ -205,8 +205,15 @@ def test_a_day_without_its_clicks_has_the_total(clicks: Any) -> None:
     assert stats.reconciles
 
 
-def test_days_that_are_left_out_of_no_clicks_are_complete() -> None:
-    assert one(RangeAnswer(total_clicks=0))[0].days_complete
+@pytest.mark.parametrize("total", [0, 3])
+def test_only_days_that_are_left_out_of_no_clicks_are_complete(total: int) -> None:
+    assert one(RangeAnswer(total_clicks=total))[0].days_complete is (total == 0)
+
+
+@pytest.mark.parametrize("total", [4, 5, 6])
+def test_months_add_up_to_the_total(total: int) -> None:
+    answer = PeriodAnswer(total, total, 0, clicks_breakdown={"2024": {"1": 2, "2": 3}})
+    assert answer.to_statistics(None)[0].reconciles is (total == 5)
 
 
 @pytest.mark.parametrize(
