@@ -28,6 +28,7 @@ from tests.support.warehouses import (
     rename,
     retag,
     session,
+    swap,
     truth,
 )
 
@@ -319,6 +320,27 @@ async def test_wrong_arguments_are_refused_before_anything_is_opened(box: Sandbo
     with pytest.raises(ExportError, match="holds no load"):
         await audit_of(MemoryWarehouse(), box)
     assert not box.requests
+
+
+async def test_a_clock_that_is_behind_that_of_the_service_loses_no_day(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    click(box, some_links(box, 1)[0].id, clock.today)
+    clock.ahead = -DAY
+    loaded = await load_into(memory, box, **ALL)
+    assert (loaded.through, await wrong(memory, box, clock)) == (clock.today - DAY, [])
+
+
+async def test_links_that_swap_slashtags_have_their_own_days_where_sums_are_equal(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    clock.today += 30 * DAY
+    for name, day in (("one", 3), ("two", 9)):
+        click(box, box.add_url(name), date(2024, 3, day))
+    await load_into(memory, box, **ALL)
+    swap(box, "one", "two")
+    await load_into(memory, box, **ALL)
+    assert not await wrong(memory, box, clock)
 
 
 async def test_a_clock_that_was_set_back_loses_no_day(
