@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Generator, Set
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -59,7 +59,7 @@ def _refused(box: Sandbox, is_refused: Callable[[Any], bool], status: int) -> Ab
 
 
 @contextmanager
-def altered(box: Sandbox, alter: Callable[[Any, Any], Any]) -> Iterator[None]:
+def altered(box: Sandbox, alter: Callable[[Any, Any], Any]) -> Generator[None]:
     """Have each answer pass `alter(request, answer)`, which returns it or another one."""
     before = box.middleware
     box.middleware = lambda arrival, answer: alter(arrival, before(arrival, answer))

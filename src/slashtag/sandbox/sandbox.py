@@ -3,7 +3,7 @@
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -132,7 +132,7 @@ class Sandbox:
         await self._running.aclose()
 
     @asynccontextmanager
-    async def _serve(self) -> AsyncIterator[None]:
+    async def _serve(self) -> AsyncGenerator[None]:
         try:
             store = Store(self._path, self._fill)
         except sqlite3.Error as error:

@@ -6,7 +6,7 @@ Shares nothing with the endpoints, so that an error there shows as a difference.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from operator import itemgetter
 from typing import Any, TypedDict, Unpack
 
@@ -109,7 +109,7 @@ class Truth:
             first, last = (when.astimezone(zone).date() for when in (first, last))
         else:
             rows = [row for row in rows if first <= row[1] <= last]
-        days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+        days = [date.fromordinal(n) for n in range(first.toordinal(), last.toordinal() + 1)]
         return TrueCounts(rows, self._store.labels, days)
 
     def per_key(self, start: When, end: When, **selection: Unpack[Selection]) -> dict[str, TrueCounts]:
