@@ -342,6 +342,15 @@ def test_what_is_not_unicode_is_read(text: bytes) -> None:
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("text", [b"\xff", rb"\ud83d"])
+def test_a_slashtag_that_is_not_unicode_is_none_and_other_texts_are_marked(text: bytes) -> None:
+    items = b'[{"id": 1, "slashtag": "%b", "destination": "%b"}]' % (text, text)
+    told: list[str] = []
+    body = b'{"status": 200, "message": "ok", "data": {"page": 1, "pageSize": 5, "items": %b}}' % items
+    assert parse(URLS, 200, {}, body, report=told.append).items == [ShortUrl(id=1, destination="\ufffd")]
+    assert len(told) == 2
+
+
 @pytest.mark.parametrize("count", [0, 7, 2**63, 10**40])
 def test_counts_come_as_numbers_and_as_digits(count: int) -> None:
     for given_count in (count, str(count)):

@@ -36,8 +36,10 @@ def any_call(method: object, path: object, params: Params | None, value: object)
     """Return the call of an endpoint, or what is wrong with it."""
     if not isinstance(method, str) or (method := method.upper()) not in METHODS:
         return f"the method must be one of {', '.join(METHODS)}"
-    if not isinstance(path, str) or (problem := path_problem(path)):
-        return problem if isinstance(path, str) else "the path must be a str"
+    if not isinstance(path, str):
+        return "the path must be a str"
+    if problem := path_problem(path):
+        return problem
     if value is not None and method == "GET":
         return "a GET has no body: give params instead of json"
     try:
@@ -84,7 +86,7 @@ def _pairs(params: Params) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of parameters; raises TypeError and ValueError."""
     for name, value in dict(params).items():
         is_many = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
-        for each in cast("Iterable[Param]", value) if is_many else (value,):
+        for each in cast("Iterable[Param]", value if is_many else (value,)):
             if isinstance(each, str):
                 yield name, each
             elif isinstance(each, int | float):
