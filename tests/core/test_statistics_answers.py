@@ -206,14 +206,19 @@ def test_a_day_without_its_clicks_has_the_total(clicks: Any) -> None:
 
 
 @pytest.mark.parametrize("total", [0, 3])
-def test_only_days_that_are_left_out_of_no_clicks_are_complete(total: int) -> None:
-    assert one(RangeAnswer(total_clicks=total))[0].days_complete is (total == 0)
+def test_days_that_are_left_out_are_complete_without_clicks(total: int) -> None:
+    stats, problem = one(RangeAnswer(total_clicks=total))
+    assert (stats.days_complete, problem) == (not total, None)
 
 
-@pytest.mark.parametrize("total", [4, 5, 6])
-def test_months_add_up_to_the_total(total: int) -> None:
-    answer = PeriodAnswer(total, total, 0, clicks_breakdown={"2024": {"1": 2, "2": 3}})
-    assert answer.to_statistics(None)[0].reconciles is (total == 5)
+@pytest.mark.parametrize(("clicks", "reconciles"), [(2, True), (3, True), (4, False)])
+def test_a_dimension_over_the_total_is_told_and_one_under_it_is_incomplete(
+    clicks: int, reconciles: bool
+) -> None:
+    maps: dict[str, Any] = {name: {"x": 3} for name in RangeStats.SUMS} | {"device": {"x": clicks}}
+    stats, problem = RangeAnswer(total_clicks=3, clicks={date(2024, 1, 1): 3}, **maps).to_statistics(WEEK)
+    assert (stats.reconciles, problem is None) == (reconciles, clicks == 3)
+    assert stats.incomplete_dimensions == (() if clicks == 3 else ("device",))
 
 
 @pytest.mark.parametrize(
