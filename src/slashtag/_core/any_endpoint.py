@@ -47,7 +47,7 @@ def any_call(method: object, path: object, params: Params | None, value: object)
         "".join(map("".join, pairs)).encode()
         # msgspec's encoder writes NaN as null.
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.to_builtins)
-        secrets = {*_secrets(json.loads(text)), *(text for name, text in pairs if is_secret(name))}
+        secrets = {*_secrets(json.loads(text)), *(each for name, each in pairs if is_secret(name))}
         body = None if value is None else text.encode()
     except UnicodeEncodeError:
         return "a text contains a lone surrogate, which has no UTF-8 form"
