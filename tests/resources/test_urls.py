@@ -127,6 +127,7 @@ async def test_every_member_is_changed_and_only_those_given_are_sent() -> None:
     [
         ("a", {}),
         ("123", {"redirect_code": 301}),
+        ("..", {"redirect_code": 301}),
         ("a", {"destination": ""}),
         ("a", {"destination": 5}),
         ("a", {"destination": "https://\ud800"}),
