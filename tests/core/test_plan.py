@@ -71,6 +71,12 @@ def test_what_cannot_be_requested_is_missing_once(plan: Plan[Any], n: int, again
     assert sum(part.missing for part in parts) == missing
 
 
+@given(plans)
+def test_the_plan_of_one_selector_has_all_its_requests(plan: Plan[Any]) -> None:
+    alone = [ask for selector in plan._selectors for ask in plan._only(selector)._requests()]
+    assert alone == list(plan._requests())
+
+
 @given(plans, st.integers(1, 70))
 def test_parts_are_of_about_equal_length_and_carry_no_selector_in_vain(plan: Plan[Any], n: int) -> None:
     parts = plan.split(n)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -213,6 +213,7 @@ def test_jitter_is_full(policy: RetryPolicy, failures: int) -> None:
     assert highest == min(policy.backoff_cap, policy.backoff_base * 2 ** (failures - 1))
 
 
+@example(RetryPolicy(), Used(), 400.0)
 @given(
     policies, st.builds(Used, st.integers(0, 9), st.floats(0, 400), st.floats(0, 1000)), st.floats(0, 2000)
 )
