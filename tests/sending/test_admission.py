@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.throttle import Throttle, Ticket
+from slashtag._core.throttle.throttle import Throttle
+from slashtag._core.throttle.ticket import Ticket
 from slashtag._sending.admission import Admission, NotAdmittedError
 from tests.support.laws import examples
 from tests.support.virtual_time import in_virtual_time, now

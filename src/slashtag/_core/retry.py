@@ -39,7 +39,7 @@ from .._errors import (
 )
 from .call import Call
 from .checks import POSITIVE_INT, SECONDS, Rule, check_options
-from .throttle.throttle import Ticket
+from .throttle.ticket import Ticket
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import inf
 
-from .._core.throttle.throttle import Throttle, Ticket
+from .._core.throttle.throttle import Throttle
+from .._core.throttle.ticket import Ticket
 from .._core.turns import Turns
 from .._errors import SessionClosedError
 

@@ -34,7 +34,7 @@ from .._core.retry import (
     tag_limit,
 )
 from .._core.scrubber import HIDDEN, is_secret
-from .._core.throttle.throttle import Ticket
+from .._core.throttle.ticket import Ticket
 from .._errors import (
     APIError,
     QueueTimeoutError,

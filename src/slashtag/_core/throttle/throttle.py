@@ -10,47 +10,40 @@ paced    when due, by the curve          cut, if the curve causes them (*)  prob
 (*) A rate that is given is not cut.
 
 A 429 delays only its own call. A cluster says that the limit is exhausted: each 429 adds one to a sum, a call
-once, and each accepted request sent after the first of them takes off a quarter: up to one 429 in five is no
-cluster.
+once, and each accepted request sent after the first takes off a quarter: one 429 in five is no cluster.
 Then single probes find when the limit is open. What was accepted from one opening to the next, by the time
 between, is the rate, of a bucket and of a window of any width. An accepted probe picks the first that fits:
 - The rate is given: paced.
-- The limit was exhausted for most of the time, and for seconds: it is a quota. What was accepted is its
-  budget, the time its width. The budget is spent at full speed, a slow start finds out whether there is
-  more, and probes are few until shortly before the width is over.
+- The limit was exhausted for most of the time, and for seconds: a quota. What was accepted is its budget, the
+  time its width. It is spent at full speed, and probes are few until shortly before the width is over.
 - In a quota, most of the budget is spent, or it has just begun: it goes on.
 - No rate is known, and no probe was refused while it was alone: the limit may be one of requests in flight.
-  Open, at a level, which is a number of requests in flight: of those at the cluster, the ones accepted. A
-  second cluster refutes it, or four 429s at it.
+  Open, at a level: the number in flight at the cluster that was accepted. Another cluster, or four 429s at
+  it, refute it.
 - No rate is known and none measured: open at a level of one, or as at the start if only probes were accepted.
-- Else: paced. If the time was idle, or a quota was exhausted before its budget and so is none, at the rate as
-  it was.
-Idle is time in which the lack of calls was the limit, not the service: a request might depart, but no call
-waited, in the queue or by itself after a 429. A measurement that was idle for more than half counts for
-nothing, nor does a brief one of few requests; in idle time the curve stands still, and an open session begins
-as at the start. Calls are few if half of the cap is free: they meet too few 429s together for a cluster;
-one will do.
-
+- Else: paced. If the time was idle, or a quota was exhausted before its budget, at the rate as it was.
+Idle is time in which a request might depart, but no call waited, in the queue or by itself after a 429. A
+measurement that was idle for more than half counts for nothing, nor does a brief one of few requests; in idle
+time the curve stands still, and an open session begins as at the start. Calls are few if half of the cap is
+free: they meet too few 429s together for a cluster; one will do.
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
 rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
 experiments: 429s below them occur anyway, up to one in five; only if there are more above, beyond chance, the
 higher rate or number in flight causes them. The next rate is then between what was accepted and the pace at
 that time, nearer to the first.
-
 A call that was answered 429 waits by itself for half of the time since its first 429, 0.125 to 3.5 s, or its
 Retry-After if that is longer; while the limit is exhausted, with the others. A probe's Retry-After delays the
-session, for as long as the limit has been exhausted already: the wait at most doubles, one wrong answer costs
-little, a real pause is kept.
+session, for as long as the limit has been exhausted already: one wrong answer costs little.
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
-others. It waits by itself, twice as long each time, up to a minute, counts in no sum, takes nothing of the
-cap, and after the first time no departure of the curve.
+others. It waits by itself, up to a minute, counts in no sum, takes nothing of the cap, nor, after the first
+time, a departure of the curve.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import exp, inf, sqrt
 
 from .outage import Outage
+from .ticket import Ticket
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
@@ -74,17 +67,6 @@ LONGEST = 60.0  # seconds that a refused call waits: not hours for one answer
 REFUTED = -inf  # as a level: the limit is not one of requests in flight
 
 
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """One call: its request in flight, and the 429s that it met."""
-
-    sent: float = 0.0
-    rejects: int = 0  # all of its 429s
-    refusals: int = 0  # the last ones, while others passed: they have a reason of the call's own
-    first: float = inf  # time of its first 429
-    last: float = -inf  # time of its last one
-
-
 class Throttle:
     """Decision when requests depart, from what their answers say; in virtual or real time, without timers."""
 
@@ -102,8 +84,7 @@ class Throttle:
         # The measurement: when the limit opened; since then, requests accepted, and idle seconds.
         self._opened, self._accepted, self._idle = 0.0, 0, 0.0
         self._probe: Ticket | None = None
-        # Requests in flight that were accepted together; while probing, those at the cluster less their 429s.
-        # 0: none is known; or REFUTED.
+        # In flight, accepted together (probing: those at the cluster less 429s); 0 if unknown; REFUTED.
         self._level: float = 0
         self._budget, self._width = 0, 0.0  # of a quota: requests, and seconds from one opening to the next
         self._rate = rate or inf  # of the curve; inf: none yet
@@ -314,8 +295,7 @@ class Throttle:
         if lasted > ENOUGH * self._time and self._is_excess():
             high = self._pace(sent)
             low = min(max(self._counts[0][0] + self._counts[1][0], 1) / lasted, high)
-            # A quarter of the way up from what was accepted: that itself leaves a tenth of sliding windows
-            # unused, the middle doubles the 429s.
+            # A quarter of the way up: the lower one leaves room in sliding windows, the middle doubles 429s.
             self._follow(sqrt(low * sqrt(low * high)), now, now)
 
     def _next_probe(self, now: float, retry_after: float | None) -> float:
@@ -330,8 +310,7 @@ class Throttle:
     def _reopened(self, sent: float, now: float) -> None:
         """Go on after a probe that was accepted, as the docstring of the module has it."""
         measured, is_idle = max(sent - self._opened, FLOOR), self._idle > (sent - self._opened) / 2
-        # Without the probe, which is the first of what follows.
-        passed, budget, self._budget = self._accepted - 1, self._budget, 0
+        passed, budget, self._budget = self._accepted - 1, self._budget, 0  # without the probe
         if self._given:
             self._follow(self._given, sent, now)
         elif sent - self._since > max(QUICK, measured / 2) and passed >= SAMPLE and not is_idle:
