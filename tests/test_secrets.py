@@ -339,7 +339,7 @@ async def test_errors_of_changes_show_no_password_of_their_rows(text: str, tmp_p
 
 
 async def test_a_success_logs_no_secret(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "slashtag")
     async with (
         Wire(lambda request: ok(PAGE if request.method == "GET" else ROWS)) as wire,
         connect(wire, apikey=APIKEY, apisecret=APISECRET) as session,
