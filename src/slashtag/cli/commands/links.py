@@ -82,7 +82,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
                         break
             writer.about = run.about(session)
     if output.file is not None:
-        run.say(f"{many(count, 'row')} to {output.place}; {run.cost()}")
+        run.say(f"{many(count, 'row')} to {output.place}; {writer.about}; {run.cost()}")
 
 
 @dataclass(frozen=True)

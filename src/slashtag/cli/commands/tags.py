@@ -19,7 +19,8 @@ async def list_tags(run: Run, output: OutputOptions) -> None:
     async with run.session() as session:
         with run.bars() as start_bar:
             tags = await session.tags.list(progress=start_bar("reading", "tags")).to_list()
-    output.print(TAGS, map(tag_row, tags), DRAWN)
+    if written := output.print(TAGS, map(tag_row, tags), DRAWN, run.about(session)):
+        run.say(f"{written}{run.cost()}")
 
 
 @app.command("create")
