@@ -41,7 +41,6 @@ CLICKS = Table(
         Column("percent", "float"),
     )
 )
-TAGS = Table((Column("id", "int"), Column("name")))
 FIRST = date(2026, 10, 1)
 AT = datetime(2024, 1, 1, 2, 3, 4)
 
@@ -232,11 +231,8 @@ def test_tables_of_different_kinds_are_refused(
 
 def test_a_table_needs_a_column_that_names_a_row(tmp_path: Path) -> None:
     (tmp_path / "odd.csv").write_text("x,y\n1,2\n")
-    (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(InvalidRequestError, match="x, y"):
         found(tmp_path / "odd.csv", tmp_path / "odd.csv")
-    tags = write(tmp_path / "tags.csv", [(1, "spring")], TAGS)
-    assert found(tags, tmp_path / "empty.jsonl") == [RowDifference("gone", "1", "spring")]
 
 
 def test_a_link_that_got_another_tag_is_a_change_and_a_wrong_cell_matters_only_if_it_is_compared(

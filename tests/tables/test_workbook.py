@@ -13,7 +13,7 @@ import pytest
 from openpyxl import Workbook, load_workbook
 
 from slashtag import InvalidRequestError
-from slashtag.tables import Column, Table, load_table, open_table
+from slashtag.tables import Column, Table, load_table, open_table, read_table
 
 from .workbooks import row, xlsx
 
@@ -77,12 +77,11 @@ def test_what_looks_like_an_escape_is_one_only_for_what_xml_does_not_allow(shown
     assert read(xlsx(row(1, "slashtag") + row(2, escaped))) == [{"slashtag": shown + "\a"}]
 
 
-def test_one_visible_sheet_has_the_rows_and_no_cells_are_merged() -> None:
+def test_one_visible_sheet_has_the_rows() -> None:
     lists, table = row(1, "a list"), row(1, "slashtag") + row(2, "k0")
     assert read(xlsx(lists, table, state="hidden")) == read(xlsx("", table)) == [{"slashtag": "k0"}]
-    merged = '<mergeCells><mergeCell ref="A2:A3"/></mergeCells>'
-    for data in (xlsx(lists, table), xlsx(table, state="hidden"), xlsx(table, after=merged)):
-        with pytest.raises(InvalidRequestError, match=r"sheet|merged"):
+    for data in (xlsx(lists, table), xlsx(table, state="hidden")):
+        with pytest.raises(InvalidRequestError, match="sheet"):
             read(data)
 
 
@@ -95,19 +94,13 @@ def test_a_cell_far_away_costs_little() -> None:
 
 
 def test_what_libreoffice_saved_is_read() -> None:
-    with ZipFile(SAVED) as saved, ZipFile(file := io.BytesIO(), "w") as archive:
-        for name in saved.namelist():
-            # The file has a merged cell too, for which all of it is refused.
-            archive.writestr(name, saved.read(name).replace(b"mergeCell", b"forgotten"))
-    (line, cells), *_ = load_table(io.BytesIO(file.getvalue())).lines
+    (line, cells), *_ = load_table(SAVED).lines
     assert (line, [str(cell) for cell in cells[:3]]) == (
         2,
         ["7", "007", "https://a.example/?q=Due_x0020_Date&ü=€😀"],
     )
     with pytest.raises(InvalidRequestError, match="'Links', cell B3"):
-        load_table(io.BytesIO(file.getvalue())).rows()
-    with pytest.raises(InvalidRequestError, match="merged"):
-        load_table(SAVED)
+        read_table(SAVED)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -118,7 +111,7 @@ def test_a_damaged_workbook_is_read_or_refused(seed: int) -> None:
     if seed % 5 == 0:
         del data[random.randrange(len(data)) :]
     with suppress(InvalidRequestError):
-        load_table(io.BytesIO(bytes(data)), "x").rows({"id"})
+        list(load_table(io.BytesIO(bytes(data)), "x").rows({"id"}))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +134,7 @@ def test_what_is_no_whole_table_is_refused(data: bytes) -> None:
 def test_other_workbooks_say_what_to_save(part: str) -> None:
     with ZipFile(file := io.BytesIO(), "w") as archive:
         archive.writestr(part, "")
-    with pytest.raises(InvalidRequestError, match=r"save it as \.xlsx"):
+    with pytest.raises(InvalidRequestError, match="xlsx"):
         read(file.getvalue())
 
 

@@ -1,7 +1,6 @@
 """Rows of changes, from a file, which may be an edited listing, or as Changes; and their errors."""
 
 import os
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,8 +16,6 @@ from ..tables import VOLATILE, read_table
 COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
 READ_ONLY = ("short_url", "tag_id", "tag_name")
 _OF_LISTINGS = {*READ_ONLY, "created_at", *VOLATILE}
-#: Data frames write numbers with a point in a column with gaps.
-_NUMBER = re.compile(r"(\d{1,100})(\.0)?", re.ASCII)
 _NUMBERS = {"id", "redirect_code", "domain_id", "tag_id"}
 
 
@@ -90,9 +87,9 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
 
 def _row(line: int, given: dict[str, Any], is_listing: bool) -> ChangeRow:
     for name in given.keys() & _NUMBERS:
-        if (number := _NUMBER.fullmatch(given[name])) is None:
+        if not given[name].isdecimal():
             raise InvalidRequestError(f"{name} must be a number, not {given[name]!r}")
-        given[name] = int(number[1])
+        given[name] = int(given[name])
     if is_listing and "slashtag" in given:
         given.setdefault("new_slashtag", given.pop("slashtag"))
     keys = [given.pop(name) for name in ("slashtag", "id") if name in given]

@@ -18,7 +18,6 @@ from typer import Option
 
 from .. import InvalidRequestError
 from .._arrow import Kind
-from .._files import object_url
 from .._wording import many
 from ..tables import (
     FORMATS,
@@ -57,7 +56,7 @@ class OutputOptions:
         "--output",
         "-o",
         metavar="FILE",
-        help=f"Write a file, or an object of a bucket: {', '.join(FORMATS)}.",
+        help=f"Write a file: {', '.join(FORMATS)}.",
     )
 
     def __post_init__(self) -> None:
@@ -74,7 +73,7 @@ class OutputOptions:
     @property
     def place(self) -> str:
         """Where the rows go, in words."""
-        return "stdout" if self.file is None else object_url(self.file) or str(self.file)
+        return "stdout" if self.file is None else str(self.file)
 
     @contextmanager
     def writer(

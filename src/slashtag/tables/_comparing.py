@@ -83,12 +83,10 @@ class Comparison:
 
     def __init__(self, file: sqlite3.Connection, old: LoadedTable, new: LoadedTable) -> None:
         _check_alike(old, new)
-        # Formats of lines have no columns without rows.
-        columns = old.columns or new.columns
-        common = [name for name in columns if name in (new.columns or columns)]
+        common = [name for name in old.columns if name in new.columns]
         self._keys = _keys_of(common)
-        if columns and not self._keys:
-            raise InvalidRequestError(f"{old.where} has no column that names a row: {', '.join(columns)}")
+        if not self._keys:
+            raise InvalidRequestError(f"{old.where} has no column that names a row: {', '.join(old.columns)}")
         self._columns = [name for name in common if name not in (*self._keys, *VOLATILE, *_DERIVED)]
         self._counts = [name for name in self._columns if name.startswith("clicks")]
         self._file = file
@@ -108,7 +106,7 @@ class Comparison:
         times = [n for n, name in enumerate(self._keys) if name in TIMES]
 
         def rows() -> Iterator[tuple[bytes, bytes]]:
-            for line, row in table.iter_rows({*self._keys, *self._columns}):
+            for line, row in table.rows({*self._keys, *self._columns}):
                 values = {
                     name: _value(name, text, f"{table.where}, line {line}") for name, text in row.items()
                 }
@@ -178,8 +176,7 @@ def _kind_of(columns: Sequence[str]) -> str:
 
 def _check_alike(old: LoadedTable, new: LoadedTable) -> None:
     """Raise InvalidRequestError for rows of another kind, or that are about other clicks."""
-    if old.columns and new.columns:
-        _check_same("kind", old, _kind_of(old.columns), new, _kind_of(new.columns))
+    _check_same("kind", old, _kind_of(old.columns), new, _kind_of(new.columns))
     for table in (old, new):
         if table.about is None and "clicks" in table.columns:
             log.warning("%s does not say of which days, zone and links it is", table.where)

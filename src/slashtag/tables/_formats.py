@@ -37,7 +37,7 @@ def read_lines(file: BytesIO, where: str) -> Iterator[Any]:
         needed = f'{error.name}: pip install "slashtag[parquet,xlsx]"'
         raise InvalidRequestError(f"{where}: {kind} needs {needed}") from None
     except Exception:  # many types, of several libraries
-        raise InvalidRequestError(f"{where} is not {kind}, or not a whole one") from None
+        raise InvalidRequestError(f"{where} is not {kind}, or not a whole one: save it as that") from None
 
 
 def _format_of(file: BytesIO) -> tuple[str, Callable[[], Content]]:
@@ -45,16 +45,15 @@ def _format_of(file: BytesIO) -> tuple[str, Callable[[], Content]]:
     start = file.read(4)
     file.seek(0)
     if start in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
-        return "a workbook", partial(read_workbook, file)
+        # An .ods, .xls or .xlsb, or one with a password, is told what to be saved as.
+        return "an .xlsx workbook without a password", partial(read_workbook, file)
     if start == b"PAR1":
         return "a Parquet file", partial(_parquet, file)
     is_utf16 = start[:2] in (b"\xff\xfe", b"\xfe\xff")
     text = TextIOWrapper(file, "utf-16" if is_utf16 else "utf-8-sig", newline="")
     first = next((line.lstrip() for line in iter(text.readline, "") if line.strip()), "")[:1]
     text.seek(0)
-    if first == "[":
-        raise InvalidRequestError("is a JSON list; save it as JSON Lines, one object each, or .csv")
-    if first == "{":
+    if first in ("{", "["):
         return "a file of JSON Lines, one object each", partial(_json, text)
     return "a CSV file in UTF-8", lambda: (None, None, False, _csv(text))
 

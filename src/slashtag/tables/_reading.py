@@ -31,10 +31,7 @@ from ._workbook import EXACT, Wrong
 #: Columns that hold days and times, and whole numbers.
 TIMES = {"date", "day", "week", "month", "hour", "window_start", "window_end", "created_at", "updated_at"}
 _MOMENTS = {"hour", "created_at", "updated_at"}
-NUMBERS = {"id", "tag_id", "redirect_code", "hits", "clicks", "clicks_before"}
-#: Columns of changes in which the text of an error value is not meant, also where a format has texts only.
-_NEVER_ERRORS = {"new_slashtag", "password"}
-_ERRORS = {"#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"}
+NUMBERS = {"id", "tag_id", "domain_id", "redirect_code", "hits", "clicks", "clicks_before"}
 
 
 class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,11 +66,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
         """
         return [name for name in self._names if name]
 
-    def rows(self, used: Collection[str] | None = None) -> list[tuple[int, dict[str, str]]]:
-        """Return all rows, see `iter_rows`."""
-        return list(self.iter_rows(used))
-
-    def iter_rows(self, used: Collection[str] | None = None) -> Iterator[tuple[int, dict[str, str]]]:
+    def rows(self, used: Collection[str] | None = None) -> Iterator[tuple[int, dict[str, str]]]:
         """Yield each row as the number of its line and its cells of text; of `used` columns only, if given.
 
         Raises InvalidRequestError for rows with fewer cells than there are columns, for wrong cells, and for
@@ -125,7 +118,7 @@ def read_table(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int,
     cells than there are columns.
     """
     table = load_table(path)
-    return table.columns, table.rows()
+    return table.columns, list(table.rows())
 
 
 def load_table(source: str | os.PathLike[str] | BinaryIO, where: str | None = None) -> LoadedTable:
@@ -154,7 +147,7 @@ def _text(value: Any, column: str) -> str | Wrong:
         case str() if column in NUMBERS:
             return re.sub(r"\A(-?\d+)\.0+\Z", r"\1", value)  # as data frames have them beside empty cells
         case str():
-            return Wrong(value) if column in _NEVER_ERRORS and value in _ERRORS else value
+            return value
         case bool():
             return Wrong(str(value).upper())
         # Spreadsheets and data frames have whole numbers as floats.

@@ -8,7 +8,6 @@ from importlib import import_module
 from io import BytesIO
 from itertools import chain
 from typing import Any
-from zipfile import ZipFile
 
 import msgspec
 
@@ -29,7 +28,6 @@ _WIDTHS = {"text": 32, "timestamp": 19}
 #: escape nothing: an escape of another character is a text.
 _TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9a-fA-F]{4}_)")
 _ESCAPED = re.compile("_x(00[01].|005f|fff[ef])_", re.IGNORECASE)
-_MERGED = re.compile(rb"[<:]mergeCell ")
 
 
 class Wrong(msgspec.Struct, frozen=True):
@@ -42,18 +40,9 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
     """Return the one visible sheet with cells, what the file says of itself, False, and the rows.
 
     A row is its number, from 1, and its cells: str, int, float, bool, datetime or Wrong. Raises
-    InvalidRequestError for cells on no visible sheet or several, and for what is no .xlsx.
+    InvalidRequestError for cells on no visible sheet or several, other errors for what is no workbook.
     """
     library: Any = import_module("openpyxl")
-    if file.read(2) != b"PK":
-        raise InvalidRequestError("is an .xls or protected by a password; save it as .xlsx without one")
-    with ZipFile(file) as archive:
-        if not {"content.xml", "xl/workbook.bin"}.isdisjoint(archive.namelist()):
-            raise InvalidRequestError("is an .ods or .xlsb; save it as .xlsx, or as .csv")
-        if any(_MERGED.search(archive.read(name)) for name in archive.namelist() if "worksheets/" in name):
-            raise InvalidRequestError(
-                "has merged cells, of which the first alone holds something; unmerge them"
-            )
     with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
         # The values, and a second time the formulas, which may have none.
         books = [library.load_workbook(file, read_only=True, data_only=only) for only in (True, False)]
@@ -151,7 +140,6 @@ def _set(column: Column, cell: Any, value: Any) -> Any:
         return None
     if isinstance(value, str) or (isinstance(value, int) and abs(value) >= EXACT):
         text = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", str(value))
-        text.encode()  # refuses half a surrogate pair, for which the library writes no XML
         if len(text) > MOST_CHARACTERS:
             raise ExportError(f"{column.name} has more than the {MOST_CHARACTERS:,} characters of a cell")
         cell.value = text

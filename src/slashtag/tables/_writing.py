@@ -11,10 +11,9 @@ from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from .. import ExportError, InvalidRequestError
+from .. import InvalidRequestError
 from .._arrow import Kind, arrow_columns, import_extra
 from .._files import AtomicFile
-from ._object import open_file
 from ._table import About, Row, Table, Writer
 from ._workbook import XlsxWriter
 
@@ -112,24 +111,20 @@ def open_writer(format: str, file: Sink, table: Table) -> Writer:
 def open_table(
     path: str | os.PathLike[str], table: Table, *, about: About | None = None
 ) -> Generator[Writer, None, None]:
-    """Open a file for the rows of a table, or an object in a bucket; the ending of its name is the format.
+    """Open a file for the rows of a table; the ending of its name is the format.
 
     It says `about` itself, which may also be set on the writer, until the end, where more is known.
 
     It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
-    InvalidRequestError for another ending than FORMATS, ExportError as AtomicFile and the writers do, and
-    for half a surrogate pair in a text.
+    InvalidRequestError for another ending than FORMATS, and ExportError as AtomicFile and the writers do.
     """
     form = Path(path).suffix.lower()
     if form not in FORMATS:
         raise InvalidRequestError(f"{Path(path).name}: its name must end in one of {', '.join(FORMATS)}")
-    try:
-        # Closed after an error too: formats write their end now, or when they are dropped.
-        with open_file(path) as file, closing(open_writer(form, file, table)) as writer:
-            writer.about = about
-            yield writer
-    except UnicodeEncodeError:
-        raise ExportError("half of a surrogate pair is in a text, which no file can hold") from None
+    # Closed after an error too: formats write their end now, or when they are dropped.
+    with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
+        writer.about = about
+        yield writer
 
 
 def check_table_path(path: str | os.PathLike[str]) -> None:

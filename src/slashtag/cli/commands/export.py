@@ -13,7 +13,6 @@ from msgspec.structs import astuple, replace
 from typer import Argument, Option
 
 from ... import AsyncSession, InvalidRequestError, Progress
-from ..._files import object_url
 from ..._internal import remove_journal
 from ..._wording import many
 from ...counts import change
@@ -121,7 +120,7 @@ async def _export(
     has further fields of what the file says of itself.
     """
     journal = links = None
-    if span and output.file is not None and object_url(output.file) is None:
+    if span and output.file is not None:
         path = Path(realpath(output.file))
         # Hidden, so that `*` and readers of folders skip it.
         journal, links = (path.with_name(f".{path.name}.{ending}") for ending in ("journal", "links"))
