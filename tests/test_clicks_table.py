@@ -61,11 +61,6 @@ def test_a_frame_has_types_also_without_rows() -> None:
         assert [str(kind) for kind in schema.types] == ["string", *middle, "int64"]
 
 
-def test_rows_have_names() -> None:
-    row = next(clicks_by(("tag", "date", "clicks"), ("a", DAYS)).rows())
-    assert row._asdict() == {"tag": "a", "date": date(2024, 2, 28), "clicks": 3}
-
-
 # --- tables of an account ------------------------------------------------------------------------------
 
 

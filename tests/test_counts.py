@@ -126,12 +126,6 @@ def test_rolling_up_keeps_the_clicks_of_each_group_and_names_each_day(
         assert labels == [name for name in WEEKDAYS if name in labels]
 
 
-def test_a_week_is_named_by_its_monday_and_a_weekday_by_its_name() -> None:
-    days = [date(2024, 10, 14) + n * DAY for n in range(7)]
-    assert {label_of(str(day), "week") for day in days} == {"2024-10-14"}
-    assert [label_of(str(day), "weekday") for day in days] == [*WEEKDAYS]
-
-
 def test_a_part_of_a_month_is_compared_with_as_many_days_of_it() -> None:
     spans = Spans(date(2024, 10, 14), date(2024, 10, 20), date(2024, 10, 7), date(2024, 10, 13))
     now, before = ({(str(day),): n for day in days_of(*of)} for n, of in ((2, spans[:2]), (3, spans[2:4])))

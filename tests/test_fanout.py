@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from slashtag import SessionClosedError
-from slashtag._fanout import Stream, Tasks, results_of, run_workers
+from slashtag._fanout import Tasks, results_of, run_workers
 
-from .support.sending import until
+from .support.sending import PAGE, connect, until
+from .support.wire import Wire, delayed, ok
 
 
 class Boom(Exception):
@@ -147,36 +148,13 @@ async def test_dropping_cancels_from_another_thread() -> None:
 # --- Stream ------------------------------------------------------------------------------------------
 
 
-class Numbers(Stream[int]):
-    """Give what its background task brings; `wait` ends once the test lets it."""
-
-    def __init__(self, tasks: Tasks, error: Exception | None = None) -> None:
-        super().__init__(tasks)
-        self.go = asyncio.Event()
-        self.task: asyncio.Task[int] | None = None
-        self._error = error
-
-    async def _next(self) -> int:
-        if self.task is None:
-            self.task = self._tasks.spawn(_bring(self.go, self._error))
-        await asyncio.wait((self.task,))
-        task, self.task = self.task, None
-        return self._outcome(task)
-
-
-async def _bring(go: asyncio.Event, error: Exception | None) -> int:
-    await go.wait()
-    if error is not None:
-        raise error
-    return 1
-
-
 async def test_a_stream_is_asked_by_one_task_at_a_time() -> None:
-    async with Numbers(Tasks()) as numbers:
-        first = asyncio.create_task(anext(numbers))
+    page = ok(PAGE | {"items": [{"id": 1, "slashtag": "a"}]})
+    async with Wire(delayed(0.02, page)) as wire, connect(wire) as session:
+        pages = session.urls.list().pages()
+        first = asyncio.create_task(anext(pages))
         await asyncio.sleep(0)
         with pytest.raises(RuntimeError, match="already waiting"):
-            await anext(numbers)
-        numbers.go.set()
-        assert await first == 1
-        assert await anext(numbers) == 1
+            await anext(pages)
+        assert [link.id for link in (await first).items] == [1]
+        assert await anext(pages, None) is None

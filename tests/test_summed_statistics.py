@@ -132,12 +132,6 @@ def test_only_statistics_of_one_kind_add_up(other: Any) -> None:
             add()
 
 
-@pytest.mark.parametrize("lack", [{"missing": 1}, {"reconciles": False}, {"days_complete": False}])
-def test_what_lacks_something_is_not_complete(lack: dict[str, Any]) -> None:
-    assert RangeStats().complete
-    assert not (RangeStats(**lack) + RangeStats()).complete
-
-
 @given(alike)
 def test_a_running_sum_tells_what_it_has_so_far(parts: list[Any]) -> None:
     kind = type(parts[0])

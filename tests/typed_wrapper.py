@@ -6,11 +6,13 @@ from datetime import date, datetime
 from typing import Any, TypeVar
 
 from slashtag import (
+    AllTime,
     APIError,
     AsyncSession,
     Change,
     CountryGeo,
     DateRange,
+    Day,
     Failure,
     GeoStats,
     Keys,
@@ -18,6 +20,7 @@ from slashtag import (
     OnError,
     Outcome,
     Page,
+    PeriodStats,
     Plan,
     Progress,
     Query,
@@ -30,6 +33,7 @@ from slashtag import (
     SlashtagError,
     Statistics,
     Tag,
+    Year,
     Zone,
     parse_zone,
 )
@@ -72,6 +76,11 @@ class Clicks:
 
     def each(self, keys: Keys, progress: Progress) -> Results[tuple[str, RangeStats]]:
         return self.session.stats.collect_each(DateRange.last(7), keys=keys, progress=progress)
+
+    async def either(self, is_year: bool) -> tuple[PeriodStats, PeriodStats, Statistics]:
+        stats = self.session.stats
+        year, ever = await stats.collect(Year(2024), tag="a"), await stats.collect(AllTime(), tag="a")
+        return year, ever, await stats.collect(Year(2024) if is_year else Day("2024-01-01"), keys=["a"])
 
     async def places(self) -> tuple[GeoStats, date]:
         query = CountryGeo("US", "2024-01-01", "2024-06-30")

@@ -124,29 +124,12 @@ def test_a_week_that_is_not_whole_is_marked(cli: Cli, box: Sandbox) -> None:
         }
 
 
-def test_each_day_says_what_it_is_compared_with(cli: Cli, box: Sandbox) -> None:
-    """From four weeks on the same weekdays: the first days of the month before are compared with none."""
-    rows = objects(cli("stats", "2024-07", "--by", "day", "--compare", "previous").out)
-    june = {str(day): n for day, n in box.truth.range("2024-06-01", "2024-06-30").clicks.items()}
-    assert sum(row["clicks_before"] or 0 for row in rows) == sum(june.values())
-    left = {row["compared_with"]: row["clicks_before"] for row in rows if row["day"] is None}
-    assert left == {day: june[day] for day in ("2024-06-01", "2024-06-02") if june[day]}
-    assert rows[0]["compared_with"] == "2024-06-03"
-
-
 def test_shares_of_two_dimensions_are_of_the_group(cli: Cli) -> None:
     shares = Counter[str]()
     for row in objects(cli("stats", "2024-06-03..2024-06-16", "--by", "tag,week").out):
         shares[row["tag"]] += row["percent"]
     assert {round(share) for share in shares.values()} <= {0, 100}
     assert len(shares) > 5
-
-
-def test_all_tags_are_rows_and_add_up_to_the_account(cli: Cli, box: Sandbox) -> None:
-    rows = objects(cli("stats", "2024", "--by", "tag").out)
-    assert len(rows) == len(box.truth.tags()) + 1 > 20
-    assert sum(row["clicks"] for row in rows) == box.truth.range("2024-01-01", "2024-12-31").total_clicks
-    assert rows[-1]["tag"] == "no tag"
 
 
 def test_links_without_a_tag_have_one_number_where_a_slashtag_is_shared(cli: Cli, own: Sandbox) -> None:

@@ -83,13 +83,6 @@ def test_a_question_of_whole_days_takes_no_datetime(bound: Any) -> None:
             ask()
 
 
-@pytest.mark.parametrize("bound", [date.max, "9999-12-31", datetime.max.replace(tzinfo=UTC)])
-def test_the_end_of_the_calendar_is_refused_when_asked_for(bound: Any) -> None:
-    for start in ("2024-01-01", datetime(2024, 1, 1, tzinfo=UTC)):
-        with pytest.raises(InvalidRequestError, match="outside the calendar"):
-            asked(DateRange(start, bound))
-
-
 @pytest.mark.parametrize("year", [24, 999, 9_999, "2024", 2024.0, True])
 def test_what_is_no_year_of_four_digits_is_refused(year: Any) -> None:
     with pytest.raises(InvalidRequestError, match="year"):

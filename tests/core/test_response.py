@@ -6,7 +6,7 @@ import html
 import json
 import pickle
 from contextlib import nullcontext
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from email.utils import formatdate
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -233,10 +233,7 @@ NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp()
     ("headers", "seconds"),
     [
         ({}, None),
-        ({"retry-after": "7"}, 7.0),
-        ({"Retry-After": "soon"}, None),
         ({"Retry-After": "Mon, 01 Jan 2024 12:00:30 GMT"}, 30.0),
-        ({"Retry-After": "Mon, 01 Jan 2024 12:00:30 GMT", "Date": "Mon, 01 Jan 2024 12:00:20 GMT"}, 10.0),
     ],
 )
 def test_a_429_tells_when_to_come_again(headers: dict[str, str], seconds: float | None) -> None:
@@ -317,6 +314,7 @@ def test_any_json_is_data_of_the_right_type_or_an_error_of_ours(
         envelope(data={"total_clicks": 1, "device": [1]}),
         envelope(data={"total_clicks": 1, "device": "Desktop"}),
         envelope(data={"total_clicks": -1}),
+        envelope(data={"total_clicks": 1, "device": {"Desktop": 2, "Mobile": -1}}),
         envelope(data={"total_clicks": 1, "clicks": {"1 January": 1}}),
         b'{"status":200,"message":"ok","data":{"total_clicks":' + b"9" * 10_000 + b"}}",
         b'{"status":200,"message":"ok","data":{"total_clicks":"' + b"9" * 10_000 + b'"}}',
@@ -372,45 +370,9 @@ def test_an_empty_map_comes_as_an_object_an_array_or_null(empty: Any) -> None:
         assert (stats.total, list(stats.rows()), problem) == (0, [], None)
 
 
-def test_keys_of_maps_are_dates_and_numbers() -> None:
-    assert data_of(STATS, {"total_clicks": 1, "clicks": {"2024-02-29": 1}}).clicks == {date(2024, 2, 29): 1}
-    period = {"clicks_total": "1", "clicks_unique": 1, "clicks_repeated": 0}
-    answer = data_of(YEARLY, {**period, "clicks_breakdown": {"2024": {"1": 1, "12": "3"}}})
-    assert answer.clicks_breakdown == {2024: {1: 1, 12: 3}}
-
-
-def test_records_come_as_documented() -> None:
-    record = {
-        "id": 7,
-        "destination": "https://example.com/",
-        "hits": 12,
-        "redirectCode": "301",
-        "shortUrl": "https://s.example/ä",
-        "slashtag": "ä",
-        "createdAt": "2024-01-01 10:20:30",
-        "updatedAt": "2024-01-02 10:20:30",
-        "unheard": {"of": 1},
-    }
-    page = data_of(URLS, {"page": 1, "pageSize": 50, "items": [record, {**record, "tagId": 3}]})
-    url = ShortUrl(
-        id=7,
-        destination="https://example.com/",
-        hits=12,
-        redirect_code=301,
-        short_url="https://s.example/ä",
-        slashtag="ä",
-        created_at=datetime(2024, 1, 1, 10, 20, 30),
-        updated_at=datetime(2024, 1, 2, 10, 20, 30),
-    )
-    assert page == Page(page=1, page_size=50, items=[url, msgspec.structs.replace(url, tag_id=3)])
-
-
-def test_a_slashtag_that_is_not_unicode_is_none() -> None:
-    # As a key of statistics it would be another one.
-    items = rb'[{"id":1,"slashtag":"a\ud83d","destination":"b\ud83d"}]'
-    body = rb'{"status":200,"message":"ok","data":{"page":1,"pageSize":9,"items":%b}}' % items
-    (url,) = parse(URLS, 200, {}, body).items
-    assert (url.slashtag, url.destination) == (None, "b\ufffd")
+def test_numbers_of_records_may_be_digits_and_unknown_members_are_left_out() -> None:
+    page = data_of(URLS, {"page": 1, "pageSize": "50", "items": [{"id": 7, "redirectCode": "301", "of": {}}]})
+    assert page == Page(page=1, page_size=50, items=[ShortUrl(id=7, redirect_code=301)])
 
 
 def test_data_of_an_error_is_kept_but_not_what_is_too_deep_to_pickle() -> None:
@@ -480,8 +442,3 @@ def test_secrets_within_decoded_json_are_hidden_in_keys_and_values() -> None:
     assert Scrubber(["hide"]).value({"hide": ["a hide", {"b": "hide"}, 5]}) == {
         "***": ["a ***", {"b": "***"}, 5]
     }
-
-
-@pytest.mark.parametrize(("told", "status"), [(204, 200), (302, 302)])
-def test_a_2xx_in_an_envelope_is_no_status_of_the_error(told: int, status: int) -> None:
-    assert error_of(URLS, 200, envelope(told)).status == status

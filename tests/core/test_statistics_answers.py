@@ -266,6 +266,19 @@ def test_months_that_contradict_the_total_or_are_of_another_year_are_told(
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        PeriodAnswer(3, 4, 1, clicks_breakdown={2024: {5: 3}}),
+        GeoAnswer(city={"a": 3}, postalcode={"a": 3}),
+        GeoAnswer(state={"a": 3}, city={"Other": 4}, postalcode={"a": 3}),
+    ],
+)
+def test_uniques_and_places_that_contradict_the_total_are_told(answer: StatsAnswer) -> None:
+    stats, problem = answer.to_statistics(None)
+    assert (stats.reconciles, problem is None) == (False, False)
+
+
+@pytest.mark.parametrize(
     ("answer", "expected"),
     [
         (RangeAnswer(total_clicks=0, device={"Desktop": 0}), RangeStats()),

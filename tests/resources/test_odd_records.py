@@ -35,31 +35,31 @@ def account(odd: dict[str, Any]) -> wire.Script:
 
 
 @pytest.mark.parametrize(
-    ("odd", "name", "expected"),
+    ("odd", "name"),
     [
-        ({"updatedAt": "0000-00-00 00:00:00"}, "updated_at", None),
-        ({"updatedAt": ""}, "updated_at", None),
-        ({"updatedAt": 1714557600}, "updated_at", None),
-        ({"createdAt": None}, "created_at", None),
-        ({"createdAt": "2024-05-01T12:00:00Z"}, "created_at", None),
-        ({"hits": "1,234"}, "hits", None),
-        ({"hits": None}, "hits", None),
-        ({"redirectCode": {}}, "redirect_code", None),
-        ({"tagId": ""}, "tag_id", None),
-        ({"slashtag": 2024}, "slashtag", None),
+        ({"updatedAt": "0000-00-00 00:00:00"}, "updated_at"),
+        ({"updatedAt": ""}, "updated_at"),
+        ({"updatedAt": 1714557600}, "updated_at"),
+        ({"createdAt": None}, "created_at"),
+        ({"createdAt": "2024-05-01T12:00:00Z"}, "created_at"),
+        ({"hits": "1,234"}, "hits"),
+        ({"hits": None}, "hits"),
+        ({"redirectCode": {}}, "redirect_code"),
+        ({"tagId": ""}, "tag_id"),
+        ({"slashtag": 2024}, "slashtag"),
     ],
 )
 async def test_an_odd_record_hides_nothing(
-    odd: dict[str, Any], name: str, expected: object, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    odd: dict[str, Any], name: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     (given,) = odd.values()
-    unreadable = int(given is not None and expected is None)
+    unreadable = int(given is not None)
     async with scripted(account(odd)) as (_, api):
         with caplog.at_level(logging.WARNING):
             links = await api.urls.list().to_list()
             await api.urls.list().to_list()
         assert [link.id for link in links] == [1, 2, 3]
-        assert getattr(links[1], name) == expected
+        assert getattr(links[1], name) is None
         assert api.metrics.unreadable == 2 * unreadable
         assert len(caplog.records) == unreadable
 

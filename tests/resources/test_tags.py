@@ -93,12 +93,3 @@ async def test_ensure_raises_where_the_tag_was_not_created() -> None:
     async with scripted(script) as (_, api):
         with pytest.raises(BadRequestError, match="No such name"):
             await api.tags.ensure("spring")
-
-
-async def test_a_creation_whose_answer_is_lost_is_sent_once() -> None:
-    for kind in ("reset", "500", "html-502"):
-        async with serving() as (box, api):
-            box.faults = [Fault(kind=kind, after_work=True)]
-            with pytest.raises((OutcomeUnknownError, ServerError)):
-                await api.tags.create("spring")
-            assert len(box.requests) == len(box.truth.tags()) == 1
