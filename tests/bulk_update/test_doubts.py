@@ -55,7 +55,7 @@ async def test_what_is_doubtful_is_sent_once_it_is_confirmed(
     if lines:
         with pytest.raises(DoubtfulChangesError):
             await anext(BulkUpdate(session, path))
-        assert [file.name for file in tmp_path.iterdir()] == ["changes.csv"]
+        assert [file.name for file in tmp_path.iterdir() if file.suffix != ".lock"] == ["changes.csv"]
     assert not any(arrival.method == "PUT" for arrival in box.requests)
     outcomes = [each.status async for each in BulkUpdate(session, path, confirm=True)]
     assert outcomes == ["done"] * len(preview.sent)
@@ -69,7 +69,6 @@ REFORMATTED = [
     ("1e5", "1.00E+05"),
     ("12345678901234567890", "1.23457E+19"),
     ("3.50", "3.5"),
-    ("true", "TRUE"),
     ("mar-1", "01-Mar"),
     ("jan-24", "Jan-24"),
     ("2024-01-02", "02.01.2024"),

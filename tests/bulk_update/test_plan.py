@@ -70,34 +70,32 @@ async def run(session: AsyncSession, path: Path, text: str) -> list[RowOutcome]:
 
 
 @pytest.mark.parametrize(
-    ("key", "or_id", "found"),
+    ("key", "found"),
     [
-        ("007", True, 0),
-        ("2025", True, 1),
-        ("7", True, None),  # no slashtag, nor an id
-        (str(FIRST + 2), True, 2),
-        (str(FIRST + 2), False, None),
-        (FIRST + 2, False, 2),
-        ("https://go.example/twice", False, 4),
-        ("GO.example/twice/", False, 4),
-        ("http://sho.example/twice?utm=1", True, 3),
-        ("twice", False, None),
-        ("nobody", False, None),
-        (str(FIRST), True, None),  # an id, and the slashtag of another link
-        (FIRST, False, None),  # which the service may take for that slashtag
+        ("007", 0),
+        ("2025", 1),
+        ("7", None),
+        (str(FIRST + 2), None),
+        (FIRST + 2, 2),
+        ("https://go.example/twice", 4),
+        ("GO.example/twice/", 4),
+        ("http://sho.example/twice?utm=1", 3),
+        ("twice", None),
+        ("nobody", None),
+        (FIRST, None),  # which the service may take for the slashtag of another link
     ],
 )
 async def test_a_link_is_found_by_slashtag_short_url_or_id_and_changed_by_its_id(
-    tmp_path: Path, key: str | int, or_id: bool, found: int | None
+    tmp_path: Path, key: str | int, found: int | None
 ) -> None:
     async with Sandbox(urls=0, clicks=0) as box:
         links = [box.add_url(each) for each in ("007", "2025", "0824", "twice")]
         links.append(box.add_url("twice", domain_id=1))
-        if FIRST in (key, int(key) if str(key).isdecimal() else 0):
+        if key == FIRST:
             box.add_url(str(FIRST))
         async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
             change = [Change(key, redirect_code=307)]
-            update = BulkUpdate(session, change, outcomes=tmp_path / "o", or_id=or_id)
+            update = BulkUpdate(session, change, outcomes=tmp_path / "o")
             (outcome,) = [each async for each in update]
         assert (outcome.status, outcome.id) == (("failed", None) if found is None else ("done", links[found]))
         assert [id for id, _ in puts(box)] == ([] if found is None else [links[found]])
@@ -162,7 +160,7 @@ async def test_errors_of_a_file_are_all_told_and_nothing_is_sent(
     assert [problem.line for problem in raised.value.problems] == lines
     assert "ppp" not in f"{raised.value}{raised.value.problems}"
     assert puts(box) == []
-    assert [path.name for path in tmp_path.iterdir()] == ["changes.csv"]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == ["changes.csv"]
 
 
 async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updated_the_link_since(

@@ -3,7 +3,7 @@
 what a change alters      doubtful
 a destination             no scheme that browsers know, as `htps`; `&amp;`, as HTML writes &; one that is the
                           short URL of the link, or leads back to it over other links of the account
-a slashtag                another form of the same number, truth value or date, as a spreadsheet writes it:
+a slashtag                another form of the same number or date, as a spreadsheet writes it:
                           007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar
 """
 
@@ -52,8 +52,6 @@ def _mistakes(altered: Difference, place: str, leads: Mapping[str, str]) -> Iter
 
 def is_reformatted(before: str, after: str) -> bool:
     """Return whether a text may be what a spreadsheet has made of another when it opened CSV."""
-    if before.lower() in ("true", "false"):
-        return before.lower() == after.lower()
     if not any(c.isdigit() for c in before) or "_" in before + after:
         return False
     if _DATE.fullmatch(after):

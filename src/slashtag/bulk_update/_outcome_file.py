@@ -6,7 +6,7 @@ the outcome of each row (RowOutcome), as soon as it is known.
 
 import os
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -161,15 +161,10 @@ class OutcomeFile:
 @contextmanager
 def opened(path: Path, session: AsyncSession) -> Generator[OutcomeFile, None, None]:
     """Open a file of outcomes for a run; raises ExportError if another run has it open."""
-    lock = FileLock(f"{path}.lock", blocking=False)
-    with ExitStack() as ending:
-        with writing_to(path):
-            try:
-                ending.enter_context(lock)
-            except Timeout:
-                raise ExportError(f"another run writes to {path}") from None
-        if os.name == "posix":  # while it is held: whoever has opened it meanwhile sees that it is gone
-            ending.callback(Path(lock.lock_file).unlink, missing_ok=True)
-        file = OutcomeFile(path, session)
-        ending.callback(file.close)
+    with writing_to(path):
+        try:
+            held = FileLock(f"{path}.lock", blocking=False).acquire()
+        except Timeout:
+            raise ExportError(f"another run writes to {path}") from None
+    with held, closing(OutcomeFile(path, session)) as file:
         yield file

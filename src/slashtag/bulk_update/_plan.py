@@ -66,17 +66,16 @@ class LinkIndex:
             for name in (f"#{url.id}", url.slashtag or "", address_of(url)):
                 self.by_name.setdefault(name, []).append(url)
 
-    def find(self, key: str | int, *, or_id: bool = False) -> ShortUrl:
-        """Return the link with an id (int), or with a slashtag or short URL (str); with `or_id` also an id.
+    def find(self, key: str | int) -> ShortUrl:
+        """Return the link with an id (int), or with a slashtag or short URL (str).
 
         Raises InvalidRequestError if there is not just one.
         """
-        names = {f"#{key}"} if or_id or isinstance(key, int) else set[str]()
-        if isinstance(key, str):
-            names |= {key, address(key)}
+        names = {f"#{key}"} if isinstance(key, int) else {key, address(key)}
         found = {url.id: url for name in names for url in self.by_name.get(name, ())}
         if len(found) != 1:
-            raise InvalidRequestError(f"several links: give the id: {[*found]}" if found else "no such link")
+            told = f"several links, with the ids {[*found]}: give the id or the short URL"
+            raise InvalidRequestError(told if found else "no such link")
         (url,) = found.values()
         # The path of an update cannot tell an id from a slashtag.
         if any(other is not url for other in self.by_name.get(str(url.id), ())):
@@ -129,9 +128,7 @@ def decide(
     return "send" if is_known or not history else "changed"
 
 
-def plan(
-    rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], file: OutcomeFile, *, or_id: bool
-) -> Preview:
+def plan(rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], file: OutcomeFile) -> Preview:
     """Return what is to become of the rows, without doubts; raises ChangesError."""
     plan = Preview()
     problems: list[Problem] = []
@@ -140,7 +137,7 @@ def plan(
         key = row.change.key
         try:
             # A link may have been renamed since a run first saw it.
-            url = links.find(file.ids.get(key, key), or_id=or_id)
+            url = links.find(file.ids.get(key, key))
         except InvalidRequestError as error:
             plan.left.append(RowOutcome(row.line, key, "failed", error=str(error)))
             continue
@@ -163,8 +160,7 @@ def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str], *, 
         # The short URL of a link that is renamed is another one.
         is_renamed = name == "short_url" and (is_known or row.change.slashtag != url.slashtag)
         if row.listed.get(name, present[name]) != present[name] and not is_renamed:
-            advice = "; the service's dashboard can do that" * name.startswith("tag")
-            raise InvalidRequestError(f"{name} cannot be changed{advice}; it is {present[name]!r}")
+            raise InvalidRequestError(f"{name} cannot be changed here; it is {present[name]!r}")
 
 
 def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile, plan: Preview) -> None:

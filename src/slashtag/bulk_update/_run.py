@@ -36,7 +36,7 @@ class BulkUpdate(Results[RowOutcome]):
     redirect code if it gives none: it is undocumented whether the service resets what is left out. Password
     and domain are not in the listing. Before the first change is sent, the links are recorded as they are. A
     row is not sent if its link is as it wants it, nor if somebody else has changed the link since a run first
-    saw it. A row that names no link, or several, fails. With `or_id`, digits that are no slashtag are an id.
+    saw it. A row that names no link, or several, fails.
 
     What is doubtful, as a scheme that no browser knows, is an error unless `confirm` is True. `planned` has
     what becomes of the rows, once they are sent; `undo_path` is the file of changes that restores what all
@@ -57,12 +57,11 @@ class BulkUpdate(Results[RowOutcome]):
         *,
         outcomes: str | os.PathLike[str] | None = None,
         confirm: bool = False,
-        or_id: bool = False,
         progress: Progress | None = None,
     ) -> None:
         # Not held back by who reads them: outcomes are recorded as they come.
         super().__init__(Tasks(), self._run_once, asyncio.Queue())
-        self._session, self._confirm, self._or_id, self._progress = session, confirm, or_id, progress
+        self._session, self._confirm, self._progress = session, confirm, progress
         if isinstance(changes, str | os.PathLike):
             try:
                 self._rows = read_rows(changes)
@@ -92,7 +91,7 @@ class BulkUpdate(Results[RowOutcome]):
         has_tags = any("tag_name" in row.listed for row in self._rows)
         tags = await self._session.tags.names() if has_tags else {}
         links = LinkIndex(await self._session._list_on_request(self._progress).to_list())
-        found = plan(self._rows, links, tags, file, or_id=self._or_id)
+        found = plan(self._rows, links, tags, file)
         found.doubts = doubts(found, links)
         return found
 

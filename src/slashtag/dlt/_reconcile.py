@@ -7,10 +7,10 @@
 | all others | the sum of each month, by all-time statistics |
 
 In a month in which a hundred differ they are asked for one by one (packed search), and those whose days or
-labels differ are yielded. So are, without such a question, links with other hits than at the last load in the
-last months, and new, renamed or uncounted ones of which nothing is held. An answer with fewer clicks than are
-held is asked for once more. A comparison needs no memory: whatever went wrong before is a difference now.
-What cancels out among a hundred links differs in a later comparison, whose hundreds are others.
+labels differ are yielded. So are, without such a question, new and renamed links, and those with other hits
+than at the last load, in the last months. An answer with fewer clicks than are held is asked for once more.
+A comparison needs no memory: whatever went wrong before is a difference now. What cancels out among a hundred
+links differs in a later comparison, whose hundreds are others.
 """
 
 import logging
@@ -47,9 +47,9 @@ Clicks = Counter[Any]
 class Series(NamedTuple):
     """The names of a table, those with the most hits first, and what is known of them.
 
-    `changed` ones have no rows yet, as they are those of other links than at the last load; `clicked` ones
-    have other hits than then, and `moved` ones may have other days where sums are equal. Rows of `gone` names
-    are not compared; those of all other names are differences.
+    `changed` ones have no rows yet, as they are those of other links than at the last load; `clicked` ones,
+    those among them, have other hits than then, and `moved` ones may have other days where sums are equal.
+    Rows of `gone` names are not compared; those of all other names are differences.
     """
 
     table: str
@@ -111,20 +111,22 @@ class Comparison:
         """
         self._months = _months(self.first, self.last)
         questions, batches = self._make_questions(), self._make_batches()
-        self._done, self._total = 0, len(questions) * len(self.series.names)
+        done = 0
         for question in questions:
             self._todo = {month: {*self.series.moved} for month in question.months}
             held = [Clicks() for _ in batches]
             async for strays in self._read(question, batches, held):
                 yield strays
             await run_workers(zip(batches, held, strict=True), partial(self._compare, question), 64)
-            self._total += sum(map(len, self._todo.values()))
             for month in reversed(question.months):
                 todo = self._todo.pop(month) - self.failed
                 names = [name for name in self.series.names if name in todo]
                 cells = await self._cells(month) if names else defaultdict[str, Clicks](Clicks)
                 for n in range(0, len(names), MANY):
                     yield self._span(month), await self._ask_each(month, names[n : n + MANY], cells)
+                done += 1
+                if self.progress is not None:
+                    self.progress(done, len(self._months))
 
     def _make_questions(self) -> list[Question]:
         """Return what is asked about each batch: the days of some months, first the last ones, and sums."""
@@ -174,10 +176,7 @@ class Comparison:
         """Note in which months the names of a batch may differ; in all, if one of them fails."""
         (names, held), months = batch, question.months
         is_recent = question.months[-1] == self._months[-1]
-        if names[0] in self.series.changed:
-            differs = question.by_day and not held
-        else:
-            differs = is_recent and names[0] in self.series.clicked
+        differs = is_recent and names[0] in self.series.clicked
         asked = [name for name in names if name not in self.failed]
         if asked and not differs:
             stats = await self._collect(question, asked)
@@ -185,7 +184,6 @@ class Comparison:
                 months = [*{*map(self._month_of, _unlike(held, _counts(question, stats)))}]
         for month in months:
             self._todo[month].update(asked)
-        self._step(len(names))
 
     async def _ask_each(self, month: date, names: Names, cells: defaultdict[str, Clicks]) -> list[Found]:
         """Ask for the days of names one by one, and return those that differ."""
@@ -205,7 +203,6 @@ class Comparison:
                 elif name not in self.failed:
                     self.failed.add(name)
                     log.warning("%s: answers contradict themselves, or lack days", name)
-                self._step(1)
         return found
 
     async def _collect(self, question: Question, names: Names, *, fresh: bool = False) -> Any:
@@ -268,11 +265,6 @@ class Comparison:
         for (_, _, *label), clicks in held.items():
             sums[label[0] if label else ""] += clicks
         return sums == Counter(dict.fromkeys(("", *self.dimensions), sums[""]))
-
-    def _step(self, done: int) -> None:
-        self._done += done
-        if self.progress is not None:
-            self.progress(self._done, self._total)
 
 
 def _counts(question: Question, stats: Any) -> Clicks:

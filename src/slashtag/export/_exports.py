@@ -144,8 +144,8 @@ async def export_clicks(
     zone, query = parse_zone(timezone), _until_today(query, timezone)
     if (keys is not None) + (tags is not None) > 1 or isinstance(keys, str) or isinstance(tags, str):
         raise TypeError("pass keys=[...] or tags=[...], not both")
-    if by not in ("slashtag", "tag") or (by == "tag" and keys is not None):
-        raise TypeError(f"by is 'slashtag', or 'tag' without keys, not {by!r}")
+    if by == "tag" and keys is not None:
+        raise TypeError("by='tag' goes without keys")
     tags = None if tags is None else list(tags)
     failures: list[Failure] = []
 
@@ -158,8 +158,7 @@ async def export_clicks(
     if by == "tag" and tags is None:
         found = await session.stats.by_tag(query, progress=progress, **options)
         for name, stats in found.items():
-            label = name or ("no tag" if "no tag" not in found else "(no tag)")
-            await series.add((label,), stats, is_asked=name is not None)
+            await series.add((name or "no tag",), stats, is_asked=name is not None)
     else:
         links = await session.urls.list().to_list()
         # Tags last: a link may have got one that was created meanwhile.

@@ -53,10 +53,8 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
             sheet.reset_dimensions()  # which other writers get wrong
         rows = _rows(zip(*(sheet.iter_rows() for sheet in pair), strict=True), is_calculated)
         if pair[0].title == ABOUT:
-            held = list(rows)
-            about = About.of({str(cells[0]): str(cells[-1]) for _, cells in held})
-            rows = iter([] if about else held)
-        if pair[0].sheet_state == "visible" and (first := next(rows, None)) is not None:
+            about = About.of({str(cells[0]): str(cells[-1]) for _, cells in rows})
+        elif pair[0].sheet_state == "visible" and (first := next(rows, None)) is not None:
             visible[pair[0].title] = chain([first], rows)
     if len(visible) != 1:
         told = ", ".join(map(repr, visible)) or "none"

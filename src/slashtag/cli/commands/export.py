@@ -15,7 +15,6 @@ from typer import Argument, Option
 from ... import AsyncSession, InvalidRequestError, Progress
 from ..._internal import remove_journal
 from ..._wording import many
-from ...counts import change
 from ...export import (
     NAMED_URLS,
     TAGS,
@@ -39,7 +38,6 @@ DIFFERENCES = Table(
     (
         *map(Column, RowDifference.__struct_fields__[:-1]),
         Column("difference", "int"),
-        Column("change_percent", "float"),
     )
 )
 _option = partial(Option, rich_help_panel="The output")
@@ -160,16 +158,10 @@ def diff(
     Nothing is sent.
     """
     with compare_files(old, new) as found, output.writer(DIFFERENCES) as writer:
-        writer.write((*astuple(each), _change(each)) for each in found)
+        writer.write(map(astuple, found))
     rows = ("rows", found.rows), *found.clicks.items()
     told = ", ".join(f"{before:,} and {after:,} {name}" for name, (before, after) in rows)
     changes = [f"{found.count[change]:,} {change}" for change in ("added", "gone", "changed")]
     Lines().print(f"{', '.join(changes) if found.count else 'equal'}: {told}")
     if found.count:
         raise typer.Exit(1)
-
-
-def _change(found: RowDifference) -> float | None:
-    """Return by how much clicks changed, in percent; None where there were none."""
-    by, old = found.difference, found.old
-    return change(old + by, old) if by is not None and isinstance(old, int) else None

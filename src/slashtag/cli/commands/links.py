@@ -119,7 +119,7 @@ async def update_url(
     run: Run,
     members: MemberOptions,
     output: OutputOptions,
-    key: str | None = Argument(None, metavar="KEY", help="The slashtag, short URL or id of the link."),
+    key: str | None = Argument(None, metavar="KEY", help="The slashtag or short URL of the link."),
     source: Path | None = Option(
         None,
         "--from",
@@ -157,7 +157,6 @@ async def update_url(
                     # Of one link there is nothing to go on with.
                     outcomes=None if source else Path(folder, "outcomes"),
                     confirm=yes,
-                    or_id=key is not None,
                     progress=start_bar("updating", "rows"),
                 )
                 run.resumes_from = update.path
