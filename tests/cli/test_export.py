@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slashtag.sandbox import Fault, Sandbox
-from slashtag.tables import read_table
+from slashtag.tables import load_table
 
 from .conftest import Cli, failing, names, objects, one_more_link
 
@@ -64,7 +64,7 @@ def test_links_that_fail_are_told_and_left_out_and_asked_again_by_the_next_run(
     ran = cli(*command)
     assert "counted anew" in ran.err  # the link is gone
     assert names(tmp_path) == ["c.parquet"]
-    _, rows = read_table(tmp_path / "c.parquet")
+    rows = load_table(tmp_path / "c.parquet").rows()
     assert {(row["slashtag"], row["date"]): int(row["clicks"]) for _, row in rows} == days(box)
 
 

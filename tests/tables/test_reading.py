@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
-from slashtag.tables import FORMATS, About, Column, Row, Table, load_table, open_writer, read_table
+from slashtag.tables import FORMATS, About, Column, Row, Table, load_table, open_writer
 
 TABLE = Table(
     (
@@ -173,12 +173,13 @@ def test_parquet_holds_texts_and_whole_numbers_too() -> None:
 def test_a_path_and_a_stream_are_read_alike(tmp_path: Path) -> None:
     path = tmp_path / "links.jsonl"
     path.write_text("\n".join(map(json.dumps, EXPECTED)))
-    columns, rows = read_table(path)
-    assert (columns, [cells for _, cells in rows]) == (["id", "slashtag"], EXPECTED)
+    table = load_table(path)
+    assert (table.columns, [cells for _, cells in table.rows()]) == (["id", "slashtag"], EXPECTED)
     with pytest.raises(InvalidRequestError, match="cannot be read"):
-        read_table(tmp_path / "missing.csv")
+        load_table(tmp_path / "missing.csv")
     (tmp_path / "empty.csv").write_text("\n # nothing\n")
-    assert read_table(tmp_path / "empty.csv") == ([], [])
+    empty = load_table(tmp_path / "empty.csv")
+    assert (empty.columns, [*empty.rows()]) == ([], [])
 
 
 def test_parquet_of_data_frames_keeps_columns_without_rows() -> None:

@@ -22,9 +22,9 @@ from slashtag.tables import (
     Row,
     Table,
     check_table_path,
+    load_table,
     open_table,
     open_writer,
-    read_table,
 )
 
 LINKS = Table((Column("id", "int"), Column("name"), Column("day", "date"), Column("at", "timestamp")))
@@ -55,7 +55,8 @@ def test_texts_are_what_other_programs_expect() -> None:
 def test_no_rows_make_a_whole_file(form: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{form}"
     path.write_bytes(written(form, []))
-    assert read_table(path) == ([] if form == ".jsonl" else [*LINKS.names], [])
+    table = load_table(path)
+    assert (table.columns, [*table.rows()]) == ([] if form == ".jsonl" else [*LINKS.names], [])
 
 
 @pytest.mark.parametrize("count", [2**63, -(2**63) - 1, 10**30])
@@ -82,7 +83,7 @@ def test_a_library_that_is_missing_is_named(
     with pytest.raises(ExportError, match=rf'pip install "slashtag\[{form[1:]}\]"'):
         check_table_path(tmp_path / f"out{form}")
     with pytest.raises(InvalidRequestError, match="pip install"):
-        read_table(whole)
+        load_table(whole)
     assert list(tmp_path.iterdir()) == [whole]
 
 

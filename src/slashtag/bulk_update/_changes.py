@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .. import Change, InvalidRequestError
 from .._internal import check_change
 from .._wording import many
-from ..tables import VOLATILE, read_table
+from ..tables import VOLATILE, load_table
 
 #: Columns of a file of changes, those of a listing that cannot be changed, and all that only a listing has.
 COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
@@ -66,7 +66,8 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
     A file with columns of `slashtag urls list` is an edited listing: `id` names the link, and `slashtag` is
     what it is to have.
     """
-    header, lines = read_table(path)
+    table = load_table(path)
+    header = table.columns
     is_listing = {"id", "slashtag"} <= {*header} and not _OF_LISTINGS.isdisjoint(header)
     wrong = {*header}.difference(COLUMNS, _OF_LISTINGS if is_listing else ())
     if wrong or not {"slashtag", "id"} & {*header}:
@@ -75,7 +76,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
         raise ChangesError([Problem(1, told)])
     problems: list[Problem] = []
     rows: list[ChangeRow] = []
-    for line, cells in lines:
+    for line, cells in table.rows():
         try:
             rows.append(_row(line, {name: cell for name, cell in cells.items() if cell}, is_listing))
         except InvalidRequestError as error:

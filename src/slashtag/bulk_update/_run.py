@@ -27,7 +27,7 @@ _UNDO = Table(
 class BulkUpdate(Results[RowOutcome]):
     """Update of many links, each changed at most once; an async iterator over a RowOutcome for each.
 
-    `changes`: Changes, or a file that `read_table` reads with some of COLUMNS, one of them `slashtag` or
+    `changes`: Changes, or a file that `load_table` reads with some of COLUMNS, one of them `slashtag` or
     `id`; an empty cell leaves its value as it is. Or the file is an edited listing of `slashtag urls list`,
     of which the rows are changes that differ from their link. `outcomes`: the file of outcomes, by default
     beside that of the changes.

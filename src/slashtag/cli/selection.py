@@ -193,10 +193,10 @@ class SelectionOptions:
         table = load_table(file, f"--keys-file {'-' if name == '<stdin>' else name}")
         self._is_part = table.about is not None and not table.about.complete
         columns = table.columns
-        is_list = len(columns) == 1 and not table.is_named and columns[0] not in NAMED_URLS.names
-        if is_list:
-            rows = [row["slashtag"].strip() for _, row in table.as_list("slashtag").rows()]
-            return [key for key in rows if key and not key.startswith("#")]
+        if len(columns) == 1 and columns[0] not in NAMED_URLS.names:
+            rows = (row[columns[0]] for _, row in table.rows())
+            keys = [str(cell).strip() for cell in (*table.header[1], *rows) if cell]
+            return [key for key in keys if key and not key.startswith("#")]
         if columns and "slashtag" not in columns:
             told = f"has no column slashtag, but {','.join(columns)!r}"
             raise InvalidRequestError(f"{table.where} is no list, and {told}")

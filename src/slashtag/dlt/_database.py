@@ -1,18 +1,17 @@
 """Tables in a database, by the SQL that all databases of dlt understand."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import sqlglot
 
 from .. import ExportError
-from ._tables import TABLES, Replacement, Row, Span, key_of
+from ..tables import batches
+from ._tables import TABLES, Replacement, Row, Span
 
 #: Values that a statement has at most: some databases refuse more.
 MOST_VALUES = 2_000
-#: DuckDB needs more memory for the index of a key than for the rows, and other databases do not enforce keys.
-WITH_KEYS = ("postgres", "sqlite")
 _SELECT = "SELECT {columns} FROM {name} WHERE {rest}"
 _DELETE = "DELETE FROM {name} WHERE {rest}"
 _INSERT = "INSERT INTO {name} ({columns}) VALUES {rest}"
@@ -55,12 +54,12 @@ class Database:
                 where, values = self._within(table, span)
                 if names is None:
                     self._execute(_DELETE, table, where, values)
-                for part in _parts(names or (), MOST_VALUES):
+                for part in batches(names or (), MOST_VALUES):
                     name = self._quoted(next(iter(TABLES[table])))
                     places = ", ".join(["%s"] * len(part))
                     self._execute(_DELETE, table, f"{where} AND {name} IN ({places})", [*values, *part])
                 width = len(TABLES[table])
-                for part in _parts(rows, MOST_VALUES // width):
+                for part in batches(rows, MOST_VALUES // width):
                     places = ", ".join([f"({', '.join(['%s'] * width)})"] * len(part))
                     self._execute(_INSERT, table, places, chain(*part))
 
@@ -78,8 +77,6 @@ class Database:
 
     def _create(self, table: str) -> None:
         columns = [f"{self._quoted(name)} {kind}" for name, kind in TABLES[table].items()]
-        if self._dialect in WITH_KEYS:
-            columns.append(f"PRIMARY KEY ({', '.join(map(self._quoted, key_of(table)))})")
         name = self._client.make_qualified_table_name(table)
         duckdb = f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)})"
         # SQLite takes any name for a type, and Python's module knows these.
@@ -88,9 +85,3 @@ class Database:
 
     def _quoted(self, column: str) -> Any:
         return self._client.escape_column_name(column)
-
-
-def _parts(rows: Iterable[Any], most: int) -> Iterator[Sequence[Any]]:
-    rest = iter(rows)
-    while part := list(islice(rest, most)):
-        yield part

@@ -48,7 +48,6 @@ class Load(Struct, frozen=True, kw_only=True):
     since: date
     through: date
     timezone: str
-    links: int
     rows: dict[str, int]
     mended: int
     missing: tuple[str, ...]
@@ -229,7 +228,6 @@ async def load(
         since=this["since"],
         through=this["through"],
         timezone=timezone,
-        links=len(account.links),
         rows=dict(sorted(rows.items())),
         mended=mended,
         missing=tuple(run.missing),

@@ -31,12 +31,6 @@ for _line in _COLUMNS.replace("\n    ", " ").strip().splitlines():
         TABLES.setdefault(_table, {})[_name] = _kind
 
 
-def key_of(table: str) -> list[str]:
-    """Return the columns that tell rows apart: all but the clicks, or the first one."""
-    columns = list(TABLES[table])
-    return columns[:-1] if columns[-1] == "clicks" else columns[:1]
-
-
 class Replacement(NamedTuple):
     """New rows in place of those with one of `names` (None: all), on the days of a span (None: all)."""
 

@@ -2,12 +2,13 @@
 
 from .._files import AtomicFile
 from ._comparing import VOLATILE, Comparison, RowDifference, compare_files
-from ._reading import LoadedTable, load_table, read_table
+from ._reading import LoadedTable, load_table
 from ._table import About, Column, Row, Table, Writer
 from ._writing import (
     BATCH,
     FORMATS,
     TextFormat,
+    batches,
     check_table_path,
     open_table,
     open_writer,
@@ -27,10 +28,10 @@ __all__ = [
     "Table",
     "TextFormat",
     "Writer",
+    "batches",
     "check_table_path",
     "compare_files",
     "load_table",
     "open_table",
     "open_writer",
-    "read_table",
 ]

@@ -16,12 +16,12 @@ from ._workbook import read_workbook
 
 #: The number of a line, from 1, and its cells.
 Line = tuple[int, Sequence[Any]]
-#: The sheet of a workbook, what the file says of itself, whether each record names its columns, the lines.
-Content = tuple[str | None, About | None, bool, Iterator[Line]]
+#: The sheet of a workbook, what the file says of itself, the lines.
+Content = tuple[str | None, About | None, Iterator[Line]]
 
 
 def read_lines(file: BytesIO, where: str) -> Iterator[Any]:
-    """Yield the first three of a Content, then its lines that are not empty.
+    """Yield the first two of a Content, then its lines that are not empty.
 
     Whatever is wrong is raised as InvalidRequestError.
     """
@@ -55,7 +55,7 @@ def _format_of(file: BytesIO) -> tuple[str, Callable[[], Content]]:
     text.seek(0)
     if first in ("{", "["):
         return "a file of JSON Lines, one object each", partial(_json, text)
-    return "a CSV file in UTF-8", lambda: (None, None, False, _csv(text))
+    return "a CSV file in UTF-8", lambda: (None, None, _csv(text))
 
 
 def _csv(text: TextIO) -> Iterator[Line]:
@@ -83,7 +83,7 @@ def _json(text: TextIO) -> Content:
     # Read twice: a record may lack a member, or have one more than the others.
     names = list(dict.fromkeys(chain.from_iterable(records())))
     lines = ((n, [record.get(name) for name in names]) for n, record in enumerate(records(), 2))
-    return None, None, True, chain([(1, names)], lines)
+    return None, None, chain([(1, names)], lines)
 
 
 def _parquet(file: BytesIO) -> Content:
@@ -92,4 +92,4 @@ def _parquet(file: BytesIO) -> Content:
     about = About.of({name.decode().removeprefix("slashtag."): text.decode() for name, text in told.items()})
     batches = ([column.to_pylist() for column in batch.columns] for batch in parquet.iter_batches())
     rows = (row for columns in batches for row in zip(*columns, strict=True))
-    return None, about, False, chain([(1, parquet.schema_arrow.names)], enumerate(rows, 2))
+    return None, about, chain([(1, parquet.schema_arrow.names)], enumerate(rows, 2))

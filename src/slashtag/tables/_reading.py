@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from importlib import import_module
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,8 +37,7 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
     """Table of a file, whose rows are read as they are asked for, once.
 
     `where` names it in errors; `sheet` is that of a workbook; `about` is what the file says of itself.
-    `header` and `lines` have the number of a line and its cells, without empty lines. `is_named`: each record
-    names its columns, so the header is no line of the file.
+    `header` and `lines` have the number of a line and its cells, without empty lines.
     """
 
     where: str
@@ -47,7 +45,6 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
     lines: Iterator[Line]
     sheet: str | None = None
     about: About | None = None
-    is_named: bool = False
 
     @property
     def _names(self) -> list[str]:
@@ -94,11 +91,6 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
                     row[name] = found
             yield line, row
 
-    def as_list(self, name: str) -> "LoadedTable":
-        """Return the same lines without a header, as a table of one column."""
-        lines = chain([self.header], self.lines)
-        return msgspec.structs.replace(self, header=(0, [name]), lines=lines, is_named=True)
-
     def _place(self, line: int, n: int, name: str) -> str:
         if self.sheet is None:
             return f"line {line}, {f'column {name}' if name else f'cell {n + 1}'}"
@@ -106,25 +98,13 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
         return f"sheet {self.sheet!r}, cell {letter}{line}{f' ({name})' if name else ''}"
 
 
-def read_table(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Return the names of the columns of a file, in lower case, and each row as its line and cells of text.
-
-    Empty rows are left out. The content tells the format: CSV with commas, semicolons or tabs, in UTF-8 or,
-    with a byte order mark, UTF-16; JSON Lines, Parquet; or a workbook (.xlsx, .xlsm) with one visible sheet
-    beside `about`. Lines of CSV before the header that begin with # are comments.
-
-    A cell holds text or a number; dates and times are in columns such as created_at only. Raises
-    InvalidRequestError for other files, for another cell, which it names, and for rows with more or fewer
-    cells than there are columns.
-    """
-    table = load_table(path)
-    return table.columns, list(table.rows())
-
-
 def load_table(source: str | os.PathLike[str] | BinaryIO, where: str | None = None) -> LoadedTable:
-    """Open a file or a binary stream, as `read_table` describes; `where` names it in errors.
+    """Open the table in a file, or a binary stream; `where` names it in errors.
 
-    Raises InvalidRequestError for what is no table, here or while its rows are read.
+    The content tells the format: CSV with commas, semicolons or tabs, in UTF-8 or, with a byte order mark,
+    UTF-16; JSON Lines, Parquet; or a workbook (.xlsx, .xlsm) with one visible sheet beside `about`. Lines of
+    CSV before the header that begin with # are comments. Raises InvalidRequestError for what is no table,
+    here or while its rows are read.
     """
     where = str(source) if where is None else where
     if isinstance(source, str | os.PathLike):
@@ -134,9 +114,9 @@ def load_table(source: str | os.PathLike[str] | BinaryIO, where: str | None = No
     except OSError as error:
         raise InvalidRequestError(f"{where} cannot be read: {error.strerror or error}") from None
     steps = read_lines(BytesIO(data), where)
-    sheet, about, is_named = next(steps)
+    sheet, about = next(steps)
     header: Line = next(steps, (0, ()))
-    return LoadedTable(where=where, header=header, lines=steps, sheet=sheet, about=about, is_named=is_named)
+    return LoadedTable(where=where, header=header, lines=steps, sheet=sheet, about=about)
 
 
 def _text(value: Any, column: str) -> str | Wrong:

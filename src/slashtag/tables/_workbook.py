@@ -36,8 +36,8 @@ class Wrong(msgspec.Struct, frozen=True):
     what: str
 
 
-def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tuple[int, list[Any]]]]:
-    """Return the one visible sheet with cells, what the file says of itself, False, and the rows.
+def read_workbook(file: BytesIO) -> tuple[str, About | None, Iterator[tuple[int, list[Any]]]]:
+    """Return the one visible sheet with cells, what the file says of itself, and the rows.
 
     A row is its number, from 1, and its cells: str, int, float, bool, datetime or Wrong. Raises
     InvalidRequestError for cells on no visible sheet or several, other errors for what is no workbook.
@@ -60,7 +60,7 @@ def read_workbook(file: BytesIO) -> tuple[str, About | None, bool, Iterator[tupl
         told = ", ".join(map(repr, visible)) or "none"
         raise InvalidRequestError(f"must have cells on one visible sheet, and has on {told}")
     ((title, rows),) = visible.items()
-    return title, about, False, rows
+    return title, about, rows
 
 
 def _rows(both: Iterable[tuple[Any, Any]], is_calculated: bool) -> Iterator[tuple[int, list[Any]]]:

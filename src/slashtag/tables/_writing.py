@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
@@ -17,11 +17,19 @@ from .._files import AtomicFile
 from ._table import About, Row, Table, Writer
 from ._workbook import XlsxWriter
 
+T = TypeVar("T")
 Sink = BinaryIO | AtomicFile
 
 #: Rows that are turned into bytes at once.
 BATCH = 5_000
 _encode_lines = msgspec.json.Encoder().encode_lines
+
+
+def batches(rows: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Yield the rows in lists of at most so many."""
+    rest = iter(rows)
+    while batch := list(islice(rest, most)):
+        yield batch
 
 
 class JsonLinesWriter(Writer):
@@ -32,7 +40,7 @@ class JsonLinesWriter(Writer):
         self._names = table.names
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for batch in _batches(rows):
+        for batch in batches(rows, BATCH):
             self._file.write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in batch]))
 
 
@@ -48,7 +56,7 @@ class CsvWriter(Writer):
         self.write([table.names])
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for batch in _batches(rows):
+        for batch in batches(rows, BATCH):
             self._csv.writerows(batch)
             self._file.write("".join([line[:-2] + "\n" for line in self._lines]).encode())
             self._lines.clear()
@@ -66,7 +74,7 @@ class ParquetWriter(Writer):
         self._parquet = parquet.ParquetWriter(file, arrow_columns(self._kinds, ()).schema, compression="zstd")
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for batch in _batches(rows):
+        for batch in batches(rows, BATCH):
             columns = [
                 # A number among texts, as `diff` has them.
                 [None if value is None else str(value) for value in values] if kind == "text" else values
@@ -81,12 +89,6 @@ class ParquetWriter(Writer):
                 self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in texts})
         finally:
             self._parquet.close()
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    rows = iter(rows)
-    while batch := list(islice(rows, BATCH)):
-        yield batch
 
 
 #: Formats of text, which can be printed.
