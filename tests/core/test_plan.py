@@ -6,12 +6,11 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import product
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from slashtag import AllTime, CountryGeo, DateRange, Day, InvalidRequestError, Plan, Query, Year
+from slashtag import AllTime, CountryGeo, DateRange, Day, Plan, Query, Year
 from slashtag._core.batches import Selector
 from slashtag._core.plan import empty_sum
 
@@ -93,9 +92,3 @@ def test_the_results_of_the_parts_add_up_to_the_result(log: list[Click], plan: P
     service = Service(log, named_states=2)
     whole = run(plan, service)
     assert type(whole).merge(run(part, service) for part in plan.split(n)) == whole
-
-
-@pytest.mark.parametrize("n", [0, -1])
-def test_a_plan_is_not_split_into_nothing(n: int) -> None:
-    with pytest.raises(InvalidRequestError):
-        plan_of(AllTime(), []).split(n)

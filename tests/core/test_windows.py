@@ -50,15 +50,6 @@ def test_a_timezone_of_another_form_is_refused(zone: object) -> None:
         parse_zone(zone)  # type: ignore[arg-type]
 
 
-def test_a_tzinfo_without_offsets_is_refused() -> None:
-    class Nowhere(tzinfo):
-        def utcoffset(self, dt: datetime | None) -> None:
-            return None
-
-    with pytest.raises(InvalidRequestError, match="no UTC offsets"):
-        parse_zone(Nowhere())
-
-
 def test_a_system_without_time_zones_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Windows is."""
     monkeypatch.setattr("slashtag._core.windows.ZoneInfo", Mock(side_effect=ZoneInfoNotFoundError))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
 from .checks import check_text
-from .limits import MAX_KEYS, MAX_TARGET_BYTES
+from .limits import MAX_KEYS
 
 S = TypeVar("S")
 
@@ -29,8 +29,6 @@ Link = tuple[str, LinkIds]
 FEW_KEYS = 3
 #: Bytes that percent-encoding leaves as they are; any other becomes three.
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
-#: The longest slashtag that is requested: a batch of one always fits.
-MAX_SLASHTAG_BYTES = MAX_TARGET_BYTES // 2
 #: Bytes of a request target reserved for parameters other than url_keys.
 OTHER_PARAMETERS_BYTES = 400
 #: Slashtags of unreserved characters only, none of which is empty.
@@ -145,21 +143,19 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
 def plain_batches(keys: Iterable[Any], max_keys_bytes: int) -> list[Selector] | None:
     """Return the batches if no rule of `check_slashtag` can be broken, or None.
 
-    That is seen of all slashtags of a batch at once, joined: one by one would cost more than the request.
+    That is seen of all slashtags at once, joined: one by one would cost more than the request.
     """
-    most = min(max_keys_bytes, MAX_SLASHTAG_BYTES)
     try:
         unique = tuple(dict.fromkeys(keys))
-        batches = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)]
-        texts = [",".join(batch) for batch in batches]
+        text = ",".join(unique)
     except TypeError:
         return None
-    for batch, text in zip(batches, texts, strict=True):
-        has_comma = text.count(",") >= len(batch)
-        # A comma counts as if it were encoded.
-        if has_comma or len(text) + 2 * len(batch) > most or not _PLAIN.fullmatch(text):
-            return None
-    return [Selector(keys=batch) for batch in batches]
+    if text.count(",") >= len(unique) or not _PLAIN.fullmatch(text):
+        return None
+    # A comma counts as if it were encoded.
+    if max(map(len, unique)) + 3 > max_keys_bytes // MAX_KEYS:
+        return None
+    return [Selector(keys=unique[n : n + MAX_KEYS]) for n in range(0, len(unique), MAX_KEYS)]
 
 
 def _batches(keys: Iterable[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> list[Selector]:
@@ -217,8 +213,6 @@ def check_slashtag(key: object) -> str:
         raise InvalidRequestError(
             f"the slashtag {slashtag!r} is empty or contains a comma, which separates slashtags in url_keys"
         )
-    if encoded_size(slashtag) > MAX_SLASHTAG_BYTES:
-        raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")
     return slashtag
 
 

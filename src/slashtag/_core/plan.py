@@ -10,7 +10,6 @@ from typing import Any, Generic, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._errors import InvalidRequestError
 from .._summed_statistics import RunningSum, Span
 from .._wording import many
 from .batches import Selector
@@ -70,8 +69,6 @@ class Plan(Struct, Generic[R_co], frozen=True):
 
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""
-        if n < 1:
-            raise InvalidRequestError(f"a plan cannot be split into {n} parts")
         cuts = [self._start + len(self) * i // n for i in range(n + 1)]
         parts = [self._part(start, stop) for start, stop in pairwise(cuts)]
         return [replace(parts[0], missing=self.missing), *parts[1:]]

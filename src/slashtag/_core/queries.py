@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from msgspec import Struct
@@ -122,9 +122,6 @@ class DateRange(Query[RangeStats], frozen=True):
                 raise InvalidRequestError("a range has a start and an end, or is relative to today")
             parse_span(self.relative, OLDEST_CLICK.date())
             return
-        if self.start is None or self.end is None:
-            missing = "start" if self.start is None else "end"
-            raise InvalidRequestError(f"{missing} must be a date or a date-time; for one day give Day(...)")
         force_setattr(self, "start", parse_bound("start", self.start))
         force_setattr(self, "end", parse_bound("end", self.end))
         start, end = self.bounds
@@ -209,7 +206,7 @@ class Day(Query[RangeStats], frozen=True):
     def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         day, _ = self.span(zone)
         found = windows(day, day, zone)
-        whole = len(found) == 1 and found[0].end - found[0].start == timedelta(days=1) - SECOND
+        whole = len(found) == 1 and found[0].end - found[0].start == DAY - SECOND
         if not whole:
             return [range_slice(window, range_end) for window in found]
         params = (("date", found[0].start.isoformat()), *timezone_param(found[0].offset))
@@ -253,11 +250,7 @@ class AllTime(Query[PeriodStats], frozen=True):
 
     def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         offsets = (offset for *_, offset in segments(zone, OLDEST_CLICK, now))
-        return [self._time_slice(only_offset(zone, offsets, "all time"))]
-
-    def _time_slice(self, offset: timedelta) -> TimeSlice:
-        """Return the time slice for one offset."""
-        return TimeSlice(timezone_param(offset), "all time")
+        return [TimeSlice(timezone_param(only_offset(zone, offsets, "all time")), "all time")]
 
 
 class CountryGeo(Query[GeoStats], frozen=True):

@@ -185,15 +185,13 @@ def parse(
     headers: Mapping[str, str],
     body: bytes | bytearray,
     scrubber: Scrubber = _NO_SECRETS,
-    now: float | None = None,
     report: ReportUnreadable = lambda text: None,
 ) -> T:
     """Return the `data` of an answer, or raise its error.
 
     The HTTP status decides; in a 200 the envelope's status is treated exactly as that HTTP status.
-    `scrubber` has the secrets that no error may show; `now` is this machine's time in epoch seconds, for a
-    Retry-After date without a Date header; `report` takes the members of records that are None, and texts
-    that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and
+    `scrubber` has the secrets that no error may show; `report` takes the members of records that are None,
+    and texts that have U+FFFD, as they cannot be read. Raises APIError and its subclasses, and
     UnexpectedResponseError. See docs/service.md, Errors.
 
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
@@ -207,7 +205,7 @@ def parse(
         except _UNDECODABLE as error:
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
-    failure = _error(call, status, headers, body, scrubber.adding(call.secrets), problem, now)
+    failure = _error(call, status, headers, body, scrubber.adding(call.secrets), problem)
     failure.method, failure.path = call.method, call.path
     del headers, body  # which may echo a secret, and which a traceback would show
     raise failure
@@ -250,7 +248,6 @@ def _error(
     body: bytes | bytearray,
     scrub: Scrubber,
     problem: str,
-    now: float | None,
 ) -> APIError | UnexpectedResponseError:
     envelope: Envelope[Any] | None = None
     with suppress(*_UNDECODABLE):
@@ -281,7 +278,7 @@ def _error(
         message,
         status=effective,
         data=None if envelope is None or envelope.data is UNSET else scrub.value(envelope.data),
-        retry_after=parse_retry_after(headers, now),
+        retry_after=parse_retry_after(headers),
         from_service=from_service,
         headers=scrub.headers(headers),
     )

@@ -43,9 +43,6 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str | None]) -> None:
         self._secrets = frozenset(filter(None, secrets))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("what replaces credentials holds them, and is not pickled")
-
     def adding(self, secrets: Iterable[str]) -> Scrubber:
         """Return a scrubber that replaces these secrets as well."""
         return Scrubber(self._secrets.union(secrets)) if secrets else self

@@ -31,8 +31,6 @@ def parse_zone(zone: Zone) -> tzinfo:
     if zone is None:
         return UTC
     if isinstance(zone, tzinfo):
-        if datetime(2000, 1, 1, tzinfo=zone).utcoffset() is None:
-            raise InvalidRequestError(f"the timezone {zone!r} has no UTC offsets")
         return zone
     if isinstance(zone, str):
         try:

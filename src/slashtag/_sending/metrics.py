@@ -1,6 +1,5 @@
 """Counters of a session, and its state now."""
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from time import monotonic
@@ -77,7 +76,9 @@ class Metrics:
 
     @property
     def paused_for(self) -> float:
-        return max(0.0, self._admission.throttle.paused_until - _loop_time())
+        return max(
+            0.0, self._admission.throttle.paused_until - monotonic()
+        )  # the clock of event loops, also in another thread
 
     @property
     def in_flight(self) -> int:
@@ -86,14 +87,6 @@ class Metrics:
     @property
     def waiting(self) -> int:
         return self._admission.waiting
-
-
-def _loop_time() -> float:
-    """Return the event loop's time, also to another thread."""
-    try:
-        return asyncio.get_running_loop().time()
-    except RuntimeError:
-        return monotonic()
 
 
 _NAMES = [

@@ -111,7 +111,7 @@ class Sender:
             self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self.transport.scrubber, report=self._report_unreadable)
+            return parse(call, 200, {}, body, self.transport.scrubber, self._report_unreadable)
         state = CallState(operation=self.operation or object())
         try:
             try:
@@ -231,7 +231,7 @@ class Sender:
             )
             metrics.bytes_received += len(body)
             arrived = time()
-            data = parse(call, status, headers, body, scrubber, arrived, report)
+            data = parse(call, status, headers, body, scrubber, report)
         except SlashtagError as error:
             self._failed(call, state, ticket, error, began)
             raise

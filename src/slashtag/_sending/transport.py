@@ -43,12 +43,7 @@ Response = tuple[int, Mapping[str, str], bytes]
 
 #: The deadline of an attempt is ours: aiohttp's ends no attempt when the session is closed.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
-_NOT_CONNECTED = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ClientSSLError,
-    aiohttp.ClientHttpProxyError,
-    aiohttp.InvalidURL,
-)
+_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError)
 # A pinned certificate is checked by aiohttp.
 _NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
 
@@ -244,25 +239,17 @@ def describe(error: BaseException) -> str:
     """Return the text of an aiohttp error, without data that the server sent."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy answered {error.status} {error.message}"
-    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
-        # Garbage framing is raised with a made-up status 400.
-        return f"the answer is not HTTP ({_first_words(error.message)})"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the service closed the connection without an answer"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return f"the body was cut short or broken ({_first_words(str(error))})"
-    text = str(error) or type(error).__name__
+    text = str(getattr(error, "message", error)) or type(error).__name__
+    if isinstance(error, aiohttp.ClientResponseError | aiohttp.ClientPayloadError | HttpProcessingError):
+        # Garbage is raised with a made-up status 400. Behind the next colon is what the server sent.
+        words = text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]
+        return f"the answer is cut short, or not HTTP ({words})"
     if isinstance(error, ssl.CertificateError):
         return (
             f"{text}; compare the host in base_url with the certificate, and this machine's clock with the "
             "time; for a company's own authority set SSL_CERT_FILE to a file that has its certificate too"
         )
     return text
-
-
-def _first_words(text: str) -> str:
-    """Return the start of an aiohttp message, before the repr of data that the server sent."""
-    return text.removeprefix("400, message:").lstrip().partition("\n")[0].partition(":")[0]
 
 
 #: Bytes allowed unencoded in a query: unreserved in RFC 3986, and the comma between slashtags.

@@ -21,11 +21,11 @@ _DATE = re.compile(
 )
 
 
-def retry_after(headers: Mapping[str, str], now_wall: float | None = None) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the delay of `Retry-After`, in seconds, or None if it is absent or malformed.
 
-    The names of `headers` ignore case. A date counts from the answer's own `Date` (the server's clock), else
-    from `now_wall` (epoch seconds); with neither it is unknown: None. The delay is 0 to `MAX_DELAY` (a day).
+    The names of `headers` ignore case. A date counts from the answer's own `Date` (the server's clock);
+    without it it is unknown: None. The delay is 0 to `MAX_DELAY` (a day).
     """
     value = headers.get("Retry-After")
     if value is None:
@@ -34,7 +34,6 @@ def retry_after(headers: Mapping[str, str], now_wall: float | None = None) -> fl
         seconds = float(value)
     else:
         at, start = http_date(value), http_date(headers.get("Date") or "")
-        start = now_wall if start is None else start
         if at is None or start is None:
             return None
         seconds = at - start
