@@ -114,7 +114,7 @@ async def test_a_cancelled_task_can_still_make_calls_to_clean_up() -> None:
             finally:
                 ends.append(await get(session))
                 try:
-                    await get(session.with_options(timeout=0.03, retry=RetryPolicy(max_attempts=1)))
+                    await get(session.with_options(timeout=0.3, retry=RetryPolicy(max_attempts=1)))
                 except RequestTimeoutError as error:
                     ends.append(error)
 

@@ -11,7 +11,7 @@ from ...counts import between
 from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
-from .sync import DATASET, DESTINATION, TARGET, imported, progress_of
+from .sync import DATASET, DESTINATION, RETRY, TARGET, imported, progress_of
 
 DIFFERENCES = Table(
     (
@@ -45,7 +45,7 @@ async def audit(
         raise InvalidRequestError(f"there is no {target}: nothing can be audited")
     auditing = imported("audit")
     warehouse = auditing.Warehouse(target, destination, dataset=dataset)
-    async with run.session() as session:
+    async with run.session(retry=RETRY) as session:
         with run.bars() as start_bar, output.writer(DIFFERENCES, before=run.end_bars) as writer:
             found = await auditing.audit(
                 session,
