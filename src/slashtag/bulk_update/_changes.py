@@ -71,8 +71,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
     is_listing = {"id", "slashtag"} <= {*header} and not _OF_LISTINGS.isdisjoint(header)
     wrong = {*header}.difference(COLUMNS, _OF_LISTINGS if is_listing else ())
     if wrong or not {"slashtag", "id"} & {*header}:
-        no = f"; no column can be called {', '.join(map(repr, wrong))}" if wrong else ""
-        told = f"there must be a column slashtag or id, and there may be {', '.join(COLUMNS[2:])}{no}"
+        told = f"columns are slashtag or id, and any of {', '.join(COLUMNS[2:])}, not {', '.join(header)}"
         raise ChangesError([Problem(1, told)])
     problems: list[Problem] = []
     rows: list[ChangeRow] = []

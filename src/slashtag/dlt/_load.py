@@ -40,16 +40,14 @@ _NO_LOAD: dict[str, Any] = {"through": date.min, "by_tag": False, "dimensions": 
 class Load(Struct, frozen=True, kw_only=True):
     """Result of a load: the days from `since` to `through` are as the service counts them, in `timezone`.
 
-    `rows` has the number of rows by table that were added, changed or removed, `mended` that of days that
-    were over at the last load. `missing` names slashtags and tags that could not be counted: the next load
-    tries again.
+    `rows` has the number of rows by table that were added, changed or removed. `missing` names slashtags and
+    tags that could not be counted: the next load tries again.
     """
 
     since: date
     through: date
     timezone: str
     rows: dict[str, int]
-    mended: int
     missing: tuple[str, ...]
 
     @property
@@ -204,16 +202,12 @@ async def load(
         changed = [row for row in account.rows(account.changed, now) if row[SLASHTAG] in account.changed]
         tags = Replacement("tags", None, None, account.tags)
         await warehouse.replace(*foreign, _links(changed), tags, _row_of(this))
-        rows, mended = Counter[str](), 0
+        rows = Counter[str]()
         all_series = account.series(by_tag=this["by_tag"])
         async for span, found in run.compare(this, all_series, max(today, last["through"])):
             await _write(warehouse, span, found)
             for each in found:
                 rows.update(table for table, *_ in each.cells)
-                if each.name not in account.elsewhere:
-                    mended += sum(
-                        table == "clicks_daily" and day < last["through"] for table, day, *_ in each.cells
-                    )
         uncounted = {None, *run.missing}
         run.missing += (str(row[ID]) for row in account.links.values() if row[SLASHTAG] is None)
         this |= {
@@ -229,7 +223,6 @@ async def load(
         through=this["through"],
         timezone=timezone,
         rows=dict(sorted(rows.items())),
-        mended=mended,
         missing=tuple(run.missing),
     )
 

@@ -49,8 +49,9 @@ async def hourly_clicks(
     of: dict[str, Any] = {"keys": keys, "tags": None if tags is None else list(tags)}
     days = await session.stats.collect(query, **of, timezone=zone)
     # A day without clicks is known only from days that are complete.
-    known = days.days_complete and days.reconciles
-    jobs = [each for each in hours if each[0] <= now and (days.clicks.get(each[0].date()) or not known)]
+    jobs = [
+        each for each in hours if each[0] <= now and (days.clicks.get(each[0].date()) or not days.complete)
+    ]
     clicks = {first: 0 for first, _ in hours}
     done = 0
 

@@ -83,12 +83,10 @@ class ParquetWriter(Writer):
             self._parquet.write_table(arrow_columns(self._kinds, columns))
 
     def close(self) -> None:
-        try:
-            if self.about is not None:
-                texts = self.about.texts.items()
-                self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in texts})
-        finally:
-            self._parquet.close()
+        if self.about is not None:
+            texts = self.about.texts.items()
+            self._parquet.add_key_value_metadata({f"slashtag.{name}": text for name, text in texts})
+        self._parquet.close()
 
 
 #: Formats of text, which can be printed.

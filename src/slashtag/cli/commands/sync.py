@@ -75,9 +75,8 @@ async def sync(
     if loaded.missing:
         run.mark_incomplete()
     rows = ", ".join(f"{count:,} {table}" for table, count in loaded.rows.items() if count) or "no rows"
-    mended = f", {loaded.mended:,} of days loaded before" * bool(loaded.mended)
     days = f"{between(str(loaded.since), str(loaded.through))} ({loaded.timezone})"
-    run.say(f"{days}: {rows}{mended} to {warehouse.place}; {run.cost()}")
+    run.say(f"{days}: {rows} to {warehouse.place}; {run.cost()}")
 
 
 def progress_of(start_bar: StartBar) -> Any:
