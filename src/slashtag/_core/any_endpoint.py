@@ -49,11 +49,7 @@ def any_call(method: object, path: object, params: Params | None, value: object)
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.to_builtins)
         secrets = {*_secrets(json.loads(text)), *(each for name, each in pairs if is_secret(name))}
         body = None if value is None else text.encode()
-    except UnicodeEncodeError:
-        return "a text contains a lone surrogate, which has no UTF-8 form"
-    except RecursionError:
-        return "json is nested too deeply"
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         return f"it cannot be sent: {error}"
     return Call(
         method=method,

@@ -51,7 +51,5 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
         # Without the body, which may contain a password, and without up to 100 slashtags.
         return f"<Call {self.method} {self.path}{f': {self.label}' if self.label else ''}>"
 
-    __str__ = __repr__
-
     def __rich_repr__(self) -> Any:
         yield repr(self)

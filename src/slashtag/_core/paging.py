@@ -81,8 +81,8 @@ class PageCursor(Generic[T]):
     requested.
     """
 
-    def __init__(self, options: Paging | None = None) -> None:
-        self._options = options or Paging()
+    def __init__(self, options: Paging) -> None:
+        self._options = options
         self.done = self._options.limit == 0
         self.requested_size = self._options.pagesize
         #: Whether it, or its end, is requested again.

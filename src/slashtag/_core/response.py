@@ -97,7 +97,8 @@ def _decode_any(
 
 def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> Envelope[Any]:
     """Return the envelope of an answer, of records member by member if need be; raises _UNDECODABLE."""
-    if not _is_record(returns):
+    kind = get_origin(returns) or returns
+    if not isinstance(kind, type) or not issubclass(kind, Record):
         return _decode_any(_decoder(returns), body, report)
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
         return _decoder(returns).decode(body)
@@ -167,11 +168,6 @@ def _any_data(body: bytes | bytearray, report: ReportUnreadable) -> Any:
     if isinstance(status, int) and status >= 300 and "message" in members:
         raise ValueError(f"the envelope says {status}")
     return members["data"] if "data" in members and members.keys() <= _ENVELOPE else members
-
-
-def _is_record(returns: Any) -> bool:
-    kind = get_origin(returns) or returns
-    return isinstance(kind, type) and issubclass(kind, Record)
 
 
 def _shown(message: str | None, scrubber: Scrubber) -> str:
