@@ -15,7 +15,6 @@ from slashtag import (
     AllTime,
     AsyncSession,
     ConfigurationError,
-    DateRange,
     OutcomeUnknownError,
     RequestTimeoutError,
     RetryPolicy,
@@ -297,10 +296,6 @@ async def listed(session: AsyncSession) -> Any:
     return await session.urls.list().to_list()
 
 
-async def iterated(session: AsyncSession) -> Any:
-    return [url async for url in session.urls.list()]
-
-
 async def collected(session: AsyncSession) -> Any:
     return await session.stats.collect(AllTime(), keys=["a"])
 
@@ -309,20 +304,12 @@ async def collected_each(session: AsyncSession) -> Any:
     return [pair async for pair in session.stats.collect_each(AllTime(), keys=["a"])]
 
 
-async def ran(session: AsyncSession) -> Any:
-    return await session.stats.run(session.stats.plan(DateRange("2024-01-01", "2024-01-31"), tag="spring"))
-
-
 async def entered(session: AsyncSession) -> Any:
     async with session:
         return None
 
 
-async def ensured(session: AsyncSession) -> Any:
-    return await session.tags.ensure("spring")
-
-
-USES = [get, put, post, listed, iterated, collected, collected_each, ran, entered, ensured]
+USES = [get, put, post, listed, collected, collected_each, entered]
 
 
 @pytest.mark.parametrize("use", USES)

@@ -78,14 +78,12 @@ TOO_MANY_TAGS = "You have reached the maximum allowed number of tags. Please con
 DOCUMENTED: list[tuple[Call[Any], int, str, Any, type[APIError]]] = [
     (URLS, 400, "Bad request. Page is invalid.", None, BadRequestError),
     (STATS, 400, TAG_UNKNOWN, [], UnknownTagError),
-    (YEARLY, 400, TAG_UNKNOWN, [], UnknownTagError),
     (GEO, 400, "Bad request. Tag does not exist.", [], UnknownTagError),
     (STATS, 400, INVALID, [], BadRequestError),
     (URLS, 401, UNAUTHORIZED, msgspec.UNSET, AuthenticationError),
     (UPDATE, 404, NOT_FOUND, None, NotFoundError),
     (CREATE, 429, TOO_MANY_TAGS, None, TagLimitError),
     # Not in the document:
-    (CREATE, 429, "Too many requests.", None, RateLimitError),
     (STATS, 429, "Too many requests.", [], RateLimitError),
     (STATS, 403, "Forbidden.", [], APIError),
     (STATS, 414, "Too long.", [], APIError),
