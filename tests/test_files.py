@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import ExportError, InvalidRequestError, RequestTimeoutError
-from slashtag._files import check_local_path, in_thread, object_url, running_loop
+from slashtag._files import check_local_path, in_thread, object_url
 from slashtag.tables import AtomicFile
 
 
@@ -302,8 +302,3 @@ def test_a_bucket_with_credentials_or_without_a_name_is_refused(path: str) -> No
     with pytest.raises(InvalidRequestError) as told:
         object_url(path)
     assert "password" not in str(told.value)
-
-
-def test_without_a_loop_it_says_what_is_needed() -> None:
-    with pytest.raises(ValueError, match="asyncio"):
-        running_loop()

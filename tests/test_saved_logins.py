@@ -12,7 +12,6 @@ import pytest
 from slashtag import AsyncSession, ConfigurationError
 from slashtag._core.secret import Secret
 from slashtag._saved_logins import Login, check_variables, find_login, login_path, save_login
-from slashtag.sandbox import Sandbox
 
 NAMES = ("SLASHTAG_BASE_URL", "SLASHTAG_APIKEY", "SLASHTAG_APISECRET", "SLASHTAG_PROFILE")
 #: Of each place that has credentials: address, apikey and apisecret.
@@ -162,11 +161,3 @@ def test_a_session_of_a_profile_shows_no_credential() -> None:
     session = AsyncSession(profile="shop")
     shown = f"{session!r} {vars(session)!r} {login('shop')!r}"
     assert not [text for text in PLACES["shop"][1:] if text in shown]
-
-
-async def test_a_session_works_with_what_is_saved() -> None:
-    async with Sandbox(urls=3, clicks=0) as box:
-        saved = Login(base_url=box.base_url, apikey=Secret(box.apikey), apisecret=Secret(box.apisecret))
-        save_login(saved, "box")
-        async with AsyncSession(profile="box") as session:
-            assert len(await session.urls.list().to_list()) == 3

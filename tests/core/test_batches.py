@@ -144,3 +144,9 @@ def test_a_slashtag_is_known_by_all_its_links_and_one_given_as_such_by_none() ->
 @given(st.frozensets(st.text(st.characters(codec="utf-8", exclude_characters=","), min_size=1)))
 def test_a_set_has_the_same_order_in_every_process(given_keys: frozenset[str]) -> None:
     assert list(in_fixed_order(given_keys)) == sorted(given_keys)
+
+
+def test_a_slashtag_with_a_comma_is_refused() -> None:
+    told: list[object] = []
+    found = select(["a", "b,c", "d"], None, None, 8_000, lambda key, error: told.append(key))
+    assert ([each.keys for each in found], told) == ([("a", "d")], ["b,c"])

@@ -102,12 +102,6 @@ class Account:
         with self.serve() as box:
             return box.truth.range(START, END, keys=keys or self.keys, timezone=zone and ZoneInfo(zone))
 
-    @cache  # noqa: B019
-    def each(self, keys: tuple[str, ...], zone: str | None = None) -> dict[str, TrueCounts]:
-        """The truth of three years for each of these keys."""
-        with self.serve() as box:
-            return box.truth.per_key(START, END, keys=keys, timezone=zone and ZoneInfo(zone))
-
 
 def edges(name: str) -> Iterable[datetime]:
     """The seconds around the ends of three years, the transitions of a zone and its midnights then."""

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -51,20 +50,6 @@ async def gather(each: AsyncIterator[Any]) -> list[Any]:
 
 
 # --- the truth ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("inferred", [False, True])
-@pytest.mark.parametrize("zone", [None, "America/New_York", "Australia/Lord_Howe", "America/Santiago"])
-async def test_inferred_or_not_and_in_whatever_zone_the_answers_are_the_truth(
-    account: Account, inferred: bool, zone: str | None
-) -> None:
-    keys = tuple(account.keys[:20])
-    async with account.serve() as box, client(box) as api:
-        each = api.stats.collect_each(YEARS, keys=keys, timezone=zone and ZoneInfo(zone), inferred=inferred)
-        answers = {key: counts(stats) async for key, stats in each}
-        requests = len(box.requests)
-    assert answers == {key: counts(stats) for key, stats in account.each(keys, zone).items()}
-    assert requests <= 23 * 37 if inferred else requests >= 20 * 35
 
 
 @pytest.mark.parametrize("ordered", [False, True])

@@ -100,13 +100,13 @@ async def test_pages_are_requested_ahead(account: Account, prefetch: int) -> Non
         assert max(arrival.in_flight for arrival in box.requests) == prefetch
 
 
-@pytest.mark.parametrize(("limit", "pages"), [(0, 0), (49, 1), (120, 3)])
+@pytest.mark.parametrize(("limit", "pages"), [(49, 1), (120, 3)])
 async def test_a_limit_asks_for_no_page_beyond_it(account: Account, limit: int, pages: int) -> None:
     async with account.serve(latency=0.001) as box, client(box) as api:
         links = await api.urls.list(pagesize=50).to_list(limit)
         assert [url.id for url in links] == [url.id for url in box.truth.urls()[:limit]]
         assert sorted(asked(box)) == list(range(1, pages + 1))
-        if 0 < limit < 50:
+        if limit < 50:
             assert box.requests[0].query["pagesize"] == str(limit)
 
 

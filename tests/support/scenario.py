@@ -28,19 +28,16 @@ def check(what: str, right: bool) -> None:
 async def main(box: Sandbox, folder: Path) -> None:
     named = {"apikey": box.apikey, "apisecret": box.apisecret}
     truth = box.truth.range(*SPAN)
-    async with AsyncSession(box.base_url, **named) as session, AsyncSession(box.base_url, **named) as other:
-        urls, again = await asyncio.gather(
-            session.urls.list().to_list(), other.urls.list(pagesize=20).to_list()
-        )
-        check("two sessions list the same links", urls == again)
+    async with AsyncSession(box.base_url, **named) as session:
+        urls = await session.urls.list(pagesize=20).to_list()
         check("every link is listed", [url.id for url in urls] == [url.id for url in box.truth.urls()])
         # Two domains may have the same slashtag.
         keys = list(dict.fromkeys(url.slashtag for url in urls))
 
         both = await asyncio.gather(
-            session.stats.collect(QUERY, keys=keys), other.stats.collect(QUERY, keys=other.urls.list())
+            session.stats.collect(QUERY, keys=keys), session.stats.collect(QUERY, keys=session.urls.list())
         )
-        check("two sessions collect the truth", all(stats.clicks == truth.clicks for stats in both))
+        check("two jobs collect the truth", all(stats.clicks == truth.clicks for stats in both))
         total = 0
         async for key, stats in session.stats.collect_each(QUERY, keys=keys):
             total += stats.total
@@ -67,7 +64,7 @@ async def main(box: Sandbox, folder: Path) -> None:
         async for page in session.urls.list(pagesize=5).pages():
             check("a page has its links", len(page.items) == 5)
             break
-        async for _ in other.stats.collect_each(QUERY, keys=keys):
+        async for _ in session.stats.collect_each(QUERY, keys=keys):
             break
 
         for work in (
