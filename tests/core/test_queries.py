@@ -119,6 +119,9 @@ def test_a_range_is_asked_in_windows_under_its_offset() -> None:
         {"date_range": "2024-01-01T00:00:00+05:30,2024-02-01T23:59:59+05:30", "timezone": "+05:30"},
         {"date_range": "2024-02-02T00:00:00+05:30,2024-02-02T23:59:59+05:30", "timezone": "+05:30"},
     ]
+    assert asked(DateRange("2024-01-01", date(2024, 1, 2)), UTC, "exclusive") == [
+        {"date_range": "2024-01-01T00:00:00+00:00,2024-01-03T00:00:00+00:00"}
+    ]
 
 
 def test_a_day_on_which_the_offset_changes_is_asked_as_two_ranges() -> None:
