@@ -107,7 +107,7 @@ async def test_method_path_query_and_body_arrive() -> None:
 
 
 async def test_writes_are_made_once_and_what_is_idempotent_again() -> None:
-    async with Wire([wires.hang_up(), wires.hang_up(), ok(1)]) as wire, connect(wire) as session:
+    async with Wire([wires.hang_up(), html(503), ok(1)]) as wire, connect(wire) as session:
         with pytest.raises(OutcomeUnknownError):
             await session.request("PATCH", "urls", json={"destination": "x"})
         assert await session.request("DELETE", "urls/5") == 1
