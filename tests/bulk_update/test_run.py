@@ -178,3 +178,20 @@ async def test_a_change_without_an_answer_is_made_by_the_next_run_unless_the_lin
         again = BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes")
         assert [each.status async for each in again] == ["done"] * done
     assert (again.summary, puts(box)) == ({"unchanged": 20}, 20 + left)
+
+
+@pytest.mark.parametrize("kind", ["reset", "400"])
+async def test_a_password_is_set_again_once_another_one_may_have_been_set(
+    box: Sandbox, session: AsyncSession, tmp_path: Path, kind: str
+) -> None:
+    async def told(password: str) -> list[str]:
+        update = BulkUpdate(session, [Change("a1", password=password)], outcomes=tmp_path / "outcomes")
+        return [each.status async for each in update]
+
+    assert await told("first") == ["done"]
+    box.faults = [Fault(kind=kind, method="PUT", after_work=kind == "reset")]
+    assert await told("other") in (["unknown"], ["failed"])
+    box.faults = []
+    assert await told("first") == ["done"]
+    assert (await told("first"), puts(box)) == ([], 3)
+    assert {url.password for url in box.truth.urls() if url.slashtag == "a1"} == {"first"}

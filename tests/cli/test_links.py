@@ -15,7 +15,7 @@ from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import settle
 
-from .conftest import Cli, Write, failing, objects, puts
+from .conftest import Cli, Serve, Write, failing, objects, puts
 from .test_entry import arrived, started
 
 NEW = "https://new.example/"
@@ -204,3 +204,9 @@ def test_a_run_that_is_ended_goes_on_and_its_undo_restores_all(
     assert (len(made), made.total()) == (60, 60)
     assert cli(*undo_of(ran.err)).code == 0
     assert [(url.slashtag, url.destination) for url in own.truth.urls()] == before
+
+
+def test_a_limit_is_one_of_all_pages(cli: Cli, serve: Serve) -> None:
+    with serve(urls=60, clicks=0, max_pagesize=20) as box:
+        rows = objects(cli("urls", "list", "--limit", "30").out)
+        assert [row["id"] for row in rows] == [url.id for url in box.truth.urls()][:30]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
 from slashtag.cli import selection
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.own_count import read_log
-from tests.support.sandboxes import forget
+from tests.support.sandboxes import altered, forget
 
 from .conftest import Cli, Serve, failing, objects
 
@@ -216,3 +218,15 @@ def test_the_last_unit_of_a_span_ends_at_the_present(
     at(monkeypatch, *present.timetuple()[:6])
     rows = objects(cli("stats", "this-month", "--by", "day,device").out)
     assert sum(row["clicks"] for row in rows) == sum(each <= present for each in clicks)
+
+
+@pytest.mark.parametrize("month", ["2024-05", "2024-06"])
+def test_labels_that_either_span_lacks_are_told(cli: Cli, box: Sandbox, month: str) -> None:
+    def lack(asked: Any, answered: Any) -> Any:
+        if not asked.query.get("date_range", "").startswith(month):
+            return answered
+        return msgspec.structs.replace(answered, data={**answered.data, "country": {}})
+
+    with altered(box, lack):
+        ran = cli("stats", "2024-06", "--compare", "previous")
+    assert (ran.code, "left out by the service" in ran.err) == (3, True)

@@ -352,3 +352,21 @@ async def test_a_clock_that_was_set_back_loses_no_day(
         box.headers["Date"] = format_datetime(clock.now(UTC), usegmt=True)
         await load_into(memory, box, **ALL)
         assert not await wrong(memory, box, clock)
+
+
+async def test_a_link_whose_answers_contradict_themselves_is_missing(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+) -> None:
+    (link,) = some_links(box, 1)
+
+    def contradict(asked: Any, answered: Any) -> Any:
+        is_meant = link.slashtag in asked.query.get("url_keys", "").split(",")
+        if not is_meant or "total_clicks" not in answered.data:
+            return answered
+        more = {**answered.data, "total_clicks": answered.data["total_clicks"] + 1}
+        return msgspec.structs.replace(answered, data=more)
+
+    with altered(box, contradict):
+        loaded = await load_into(memory, box)
+    assert (loaded.complete, loaded.missing) == (False, (link.slashtag,))
+    assert (await load_into(memory, box)).complete

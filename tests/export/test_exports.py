@@ -337,3 +337,14 @@ async def test_a_run_begins_anew_where_a_link_that_it_knew_is_named_or_tagged_ot
     path.write_bytes(b"{")
     assert not await begins_anew(session, path)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_tags_that_are_counted_are_written_where_no_link_without_a_tag_has_clicks(
+    box: Sandbox, session: AsyncSession, kept: Kept
+) -> None:
+    given, refused, *_ = box.truth.tags()
+    box.store.write("UPDATE link SET tag_id = ? WHERE tag_id IS NULL", (given.id,))
+    failures: list[Failure] = []
+    with refused_tag(box, refused.name, 501):
+        summary = await export_clicks(session, SPAN, kept, by="tag", on_error=failures.append)
+    assert (summary.missing, len({row[0] for row in kept.rows})) == ([refused.name], 4)

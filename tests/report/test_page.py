@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from slashtag import ExportError, InvalidRequestError
+from slashtag.counts import Compared
 from slashtag.report import to_html, write
 from tests.report.figures import HOSTILE, Element, Seen, read, report
 
@@ -87,3 +88,10 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
         write(report([1]), path)
     assert path.read_bytes() == whole
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_only_what_had_no_clicks_before_is_new() -> None:
+    rows = [Compared((f"2024-01-0{n}",), 5, before, None) for n, before in enumerate((0, None, 4), 1)]
+    root = read(to_html(replace(report([5, 5, 5]), steps=rows)))
+    changes = [row.all("td")[-1].text for row in root.one("table", id="steps").one("tbody").all("tr")]
+    assert changes == ["new", "", "+25.0 %"]

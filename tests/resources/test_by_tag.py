@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
+import msgspec
 import pytest
 
 from slashtag import AllTime, BadRequestError, CountryGeo, DateRange, Failure, Year
 from slashtag.sandbox import Sandbox
 from tests.resources.accounts import counts, period, serving
-from tests.support.sandboxes import refused_tag
+from tests.support.sandboxes import altered, refused_tag
 
 JUNE = DateRange("2024-06-01", "2024-06-30")
 TAGS = ["mail", "print", "radio"]
@@ -92,3 +94,19 @@ async def test_links_that_share_a_slashtag_are_counted_once_and_named() -> None:
             "a": (2, ("a",)),
             "b": (1, ()),
         }
+
+
+async def test_links_of_a_tag_without_a_name_that_can_be_read_count_under_none() -> None:
+    async with serving() as (box, api):
+        box.add_tag("mail")
+        box.add_click(box.add_url("a", tag="mail"), "2024-06-02T00:00:00")
+
+        def nameless(asked: Any, answered: Any) -> Any:
+            if not asked.path.endswith("/tags"):
+                return answered
+            items = [{**msgspec.to_builtins(each), "name": None} for each in answered.data["items"]]
+            return msgspec.structs.replace(answered, data={**answered.data, "items": items})
+
+        with altered(box, nameless):
+            found = await api.stats.by_tag(JUNE)
+    assert {tag: each.total for tag, each in found.items()} == {None: 1}

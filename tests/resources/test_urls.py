@@ -213,12 +213,15 @@ async def test_what_becomes_of_each_of_many_changes_is_told_as_soon_as_it_is_kno
 
 
 async def test_wrong_credentials_end_the_changing_of_many() -> None:
+    told: list[Outcome] = []
     async with serving(session={"apikey": "w" * 20, "concurrency": 3}) as (box, api):
-        outcomes = api.urls.update_many(Change(n, redirect_code=301) for n in range(1, 100))
+        changes = (Change(n, redirect_code=301) for n in range(1, 100))
+        outcomes = api.urls.update_many(changes, after=told.append)
         with pytest.raises(AuthenticationError):
             await anext(outcomes)
         assert [outcome async for outcome in outcomes] == []
         assert len(box.requests) <= 6
+    assert {type(each.error) for each in told} == {AuthenticationError}
 
 
 @pytest.mark.parametrize(

@@ -323,3 +323,11 @@ async def test_what_failed_once_is_sent_again_exactly_where_that_is_safe(
         # Each attempt is a record, as docs/python.md has it.
         told = [vars(record) for record in caplog.records if "duration" in vars(record)]
         assert [record.get("error") for record in told] == [kind.__name__, *[None] * is_again]
+
+
+@pytest.mark.parametrize("between", [(), ("of the service",)])
+async def test_that_an_answer_was_lost_is_not_forgotten_at_the_next_failure(between: tuple[str, ...]) -> None:
+    answers = [FAILURES[name][0] for name in ("reset", *between, "refused")]
+    async with Wire(answers) as wire, connect(wire) as session:
+        error = await outcome(session.urls.update(7, redirect_code=301))
+    assert (type(error), len(wire.requests)) == (OutcomeUnknownError, 2 + len(between))

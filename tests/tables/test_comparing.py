@@ -244,3 +244,13 @@ def test_a_link_that_got_another_tag_is_a_change_and_a_wrong_cell_matters_only_i
     assert found(old, new)[0] == RowDifference("changed", "a", "", "tag", "x", "y")
     with pytest.raises(InvalidRequestError, match="mine"):
         found(old, old)
+
+
+@pytest.mark.parametrize("says", [(None, None), (OCTOBER, None), (None, OCTOBER)])
+def test_other_days_are_refused_also_if_one_file_says_what_it_is(
+    tmp_path: Path, says: tuple[About | None, ...]
+) -> None:
+    old = write(tmp_path / "old.xlsx", [("a", None, FIRST, 1, None)], about=says[0])
+    new = write(tmp_path / "new.xlsx", [("a", None, FIRST + timedelta(1), 1, None)], about=says[1])
+    with pytest.raises(InvalidRequestError, match="2026-10-01"):
+        found(old, new)
