@@ -45,7 +45,8 @@ async def report(
                 progress=start_bar("counting", "steps"),
             )
     write(found, output)
-    run.note_statistics(found.stats)
+    for each in (found.stats, found.before):
+        run.note_statistics(each)
     if not selection.untagged:
         warn_of_shared(run, selected.shared)
     told = f"{in_words(resolved, selection.timezone)}: {many(found.stats.total, 'click')}; {run.cost()}"
