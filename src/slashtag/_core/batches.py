@@ -102,9 +102,8 @@ def select(
     """Return the checked selectors of a query.
 
     `max_keys_bytes` is the number of bytes available for url_keys in a request target. Slashtags that cannot
-    be requested are passed to `report_bad_key`. Raises TypeError and InvalidRequestError.
+    be requested are passed to `report_bad_key`. Raises InvalidRequestError.
     """
-    check_selector(keys, tag, tags)
     if tag is not None:
         tags = (tag,)
     if isinstance(tags, Mapping):

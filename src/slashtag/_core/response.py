@@ -257,10 +257,8 @@ def _error(
         what = "an answer that is not documented"
         if 300 <= effective < 400:
             what = "a redirect, which is never followed, as it would leak the credentials"
-        elif body.lstrip(_BLANK).startswith(b"<"):
-            what += f": {_text(body, scrub)}"
         elif problem:
-            what += f": {_shown(problem, scrub)}"
+            what += f": {_text(body, scrub) if envelope is None else _shown(problem, scrub)}"
         return UnexpectedResponseError(
             f"{what} ({effective})",
             # A 2xx in the envelope of a 200 is no status of its own.
