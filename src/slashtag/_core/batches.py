@@ -11,7 +11,7 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
 from .checks import check_text
-from .limits import MAX_KEYS
+from .limits import MAX_KEYS, MAX_TARGET_BYTES
 
 S = TypeVar("S")
 
@@ -212,6 +212,8 @@ def check_slashtag(key: object) -> str:
         raise InvalidRequestError(
             f"the slashtag {slashtag!r} is empty or contains a comma, which separates slashtags in url_keys"
         )
+    if encoded_size(slashtag) > MAX_TARGET_BYTES // 2:
+        raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")
     return slashtag
 
 
