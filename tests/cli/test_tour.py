@@ -27,7 +27,9 @@ def shape(text: str) -> list[str]:
     """The lines of a text without what depends on the day, the machine and the width."""
     text = re.sub("\x1b\\[[\\d;]*m|─+|[█▉▊▋▌▍▎▏]+", "", text)
     text = re.sub(r"\d[\d,.]*", "0", text)
-    lines = [re.sub(r" (.+?)( {2,}(?:[-+]?0|new))+ *", "a row", line).split() for line in text.splitlines()]
+    lines = [
+        re.sub(r" (.+?)( {2,}(?:[-+]?0|new)(?= |$))+ *", "a row", line).split() for line in text.splitlines()
+    ]
     return sorted(" ".join(line) for line in lines if line)
 
 
