@@ -229,6 +229,22 @@ async def test_an_error_of_a_given_sessions_middleware_surfaces_as_itself() -> N
         assert session.metrics.in_flight == 0
 
 
+@pytest.mark.parametrize("name", ["GET", "PUT", "POST"])
+@pytest.mark.parametrize("is_given_closed", [False, True])
+async def test_over_a_given_session_nothing_is_in_doubt_once_either_is_closed(
+    is_given_closed: bool, name: str
+) -> None:
+    async with (
+        Wire(wires.stall()) as wire,
+        aiohttp.ClientSession() as http,
+        connect(wire, http=http) as session,
+    ):
+        await (http.close() if is_given_closed else session.aclose())
+        with pytest.raises(SessionClosedError):
+            await OPERATIONS[name][0](session)
+        assert wire.requests == []
+
+
 @pytest.mark.parametrize("headers_sent", [False, True])
 @pytest.mark.parametrize(("name", "kind"), [("GET", SessionClosedError), ("PUT", OutcomeUnknownError)])
 async def test_a_given_session_that_is_closed_under_a_request_is_told(

@@ -103,6 +103,10 @@ class Transport:
             self.bind()
         self.closed = True
 
+    @property
+    def _is_closed(self) -> bool:
+        return self.closed or (self.given is not None and self.given.closed)
+
     def _http(self, *, is_fresh: bool) -> aiohttp.ClientSession:
         """Return the aiohttp session whose connections are pooled, or new for each request."""
         if self.given is not None:
@@ -138,11 +142,11 @@ class Transport:
         # Is no longer empty once the request may have been written; None: that is not known.
         written: list[bool] | None = [] if is_fresh and self.given is None else None
         failure: SlashtagError | None
+        if self._is_closed:
+            raise SessionClosedError("the session is closed")
         deadline = asyncio.timeout_at(now + timeout)
+        self._deadlines.add(deadline)
         try:
-            if self.closed:
-                raise SessionClosedError("the session is closed")
-            self._deadlines.add(deadline)
             async with deadline:
                 status, headers, body = response = await self._send(call, is_fresh, written, max_bytes)
         except Exception as error:
@@ -207,7 +211,7 @@ class Transport:
         `late`: how long the attempt was allowed to take, if that ended it.
         """
         unsent = isinstance(error, _NOT_CONNECTED) if written is None else not written
-        if self.closed or (self.given is not None and self.given.closed):
+        if self._is_closed:
             text = "the session was closed during the request"
             is_harmless = call.method == "GET" or (unsent and written is not None)
             return SessionClosedError(text) if is_harmless else TransportError(text)
