@@ -45,10 +45,12 @@ def any_call(method: object, path: object, params: Params | None, value: object)
     try:
         pairs = tuple(_pairs(params or {}))
         "".join(map("".join, pairs)).encode()
-        # msgspec's encoder writes NaN as null.
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.to_builtins)
-        secrets = {*_secrets(json.loads(text)), *(each for name, each in pairs if is_secret(name))}
-        body = None if value is None else text.encode()
+        secrets, body = {each for name, each in pairs if is_secret(name)}, None
+        if value is not None:
+            # msgspec's encoder writes NaN as null.
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.to_builtins)
+            secrets.update(_secrets(json.loads(text)))
+            body = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         return f"it cannot be sent: {error}"
     return Call(

@@ -1,7 +1,7 @@
 """Click statistics: the public methods of `session.stats`, and what they have in common."""
 
 import asyncio
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -78,6 +78,7 @@ class Stats:
         wrong selector, InvalidRequestError for other invalid arguments. See docs/service.md, Statistics:
         common selector; Limits.
         """
+        check_selector(keys, tag, tags)
         run = self._run(None, None)  # counts slashtags that cannot be requested
         plan = self._plan(run, query, keys, tag, tags, timezone)
         return replace(plan, missing=run.missing)
@@ -177,7 +178,8 @@ class Stats:
         `collect` while iterating. See docs/service.md, Statistics: common selector.
         """
         run = self._run(progress, on_error)
-        return self._each(run, query, keys, tag, tags, timezone, inferred=inferred, ordered=ordered)
+        read = partial(self._read, run, query, keys, tag, tags, timezone)
+        return self._each(run, read, inferred=inferred, ordered=ordered)
 
     async def by_tag(
         self,
@@ -226,7 +228,8 @@ class Stats:
         """
         run = self._run(progress, on_error)
         table, dates = empty_table(query, "tag" if keys is None else "slashtag", dimensions=dimensions)
-        async with self._each(run, query, keys, tag, tags, timezone) as each:
+        read = partial(self._read, run, query, keys, tag, tags, timezone)
+        async with self._each(run, read) as each:
             async for key, stats in each:
                 table._add(key, stats, dates)
         table._finish(run.missing)
@@ -263,7 +266,6 @@ class Stats:
         timezone: Zone,
     ) -> Plan[R]:
         """Make a plan; a journal keeps the order of links, so that its job asks about the same batches."""
-        check_selector(keys, tag, tags)
         if keys is not None and self._sender.journal is not None:
             named: dict[Any, Key] = {getattr(key, "id", key): key for key in in_fixed_order(keys)}
             keys = [named[name] for name in self._sender.journal.order(named)]
@@ -299,20 +301,16 @@ class Stats:
     def _each(
         self,
         run: StatsRun,
-        query: Query[R],
-        keys: Keys | None,
-        tag: str | None,
-        tags: TagNames | None,
-        timezone: Zone,
+        read: Callable[..., Awaitable[Plan[R]]],
         *,
         inferred: bool = True,
         ordered: bool = False,
     ) -> Results[tuple[str, R]]:
+        """Return the results by name of the plan that `_read` makes, given `by_hits`."""
         results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
 
         async def work() -> None:
-            by_hits = inferred and not ordered
-            plan = await self._read(run, query, keys, tag, tags, timezone, by_hits=by_hits)
+            plan = await read(by_hits=inferred and not ordered)
             await collect_each(run, plan, results, inferred=inferred, ordered=ordered)
 
         return Results(self._tasks, work, results)

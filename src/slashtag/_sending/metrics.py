@@ -76,9 +76,8 @@ class Metrics:
 
     @property
     def paused_for(self) -> float:
-        return max(
-            0.0, self._admission.throttle.paused_until - monotonic()
-        )  # the clock of event loops, also in another thread
+        # By the clock of event loops, as another thread may ask.
+        return max(0.0, self._admission.throttle.paused_until - monotonic())
 
     @property
     def in_flight(self) -> int:

@@ -245,10 +245,7 @@ class Sender:
         check_age(call, headers, arrived, scrubber)
         if self.journal is not None:
             self.journal.keep(call, data, body, answered_at(headers, arrived))
-        if log.isEnabledFor(logging.DEBUG):
-            self._log_answer(
-                call, f"{status}, {len(body)} bytes", now - began, status=status, bytes=len(body)
-            )
+        self._log_answer(call, now - began, status=status, bytes=len(body))
         return data
 
     def _failed(
@@ -262,9 +259,7 @@ class Sender:
         if isinstance(error, RequestFailedError):
             error.session, error.method, error.path = self.metrics.name, call.method, call.path
         self.metrics._note_failure(error)
-        status = getattr(error, "status", None)
-        kind = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
-        self._log_answer(call, kind, now - began, error)
+        self._log_answer(call, now - began, error)
         if isinstance(error, RateLimitError):
             # It does not count as an attempt: the request itself may be fine.
             state.attempts -= 1
@@ -306,9 +301,16 @@ class Sender:
         return RateLimitError(text, status=429, retry_after=seconds, headers=error.headers)
 
     def _log_answer(
-        self, call: Call[Any], what: str, seconds: float, error: SlashtagError | None = None, **fields: float
+        self, call: Call[Any], seconds: float, error: SlashtagError | None = None, **fields: float
     ) -> None:
         """Log an answer, or a failure, with a redacted target."""
+        if not log.isEnabledFor(logging.DEBUG):
+            return
+        if error is None:
+            what = f"{fields['status']}, {fields['bytes']} bytes"
+        else:
+            status = getattr(error, "status", None)
+            what = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
         name = self.metrics.name
         params = "&".join(f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in call.params)
         shown = f" ({call.label})" if call.label else f"?{params}" * bool(params)
