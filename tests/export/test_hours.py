@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -13,6 +14,7 @@ import pytest
 from slashtag import AsyncSession, InvalidRequestError
 from slashtag.export import hourly_clicks
 from slashtag.sandbox import Sandbox
+from tests.support.sending import connect
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 
@@ -123,6 +125,21 @@ async def test_hours_to_come_are_not_asked_for(session: AsyncSession, box: Sandb
     assert sum(found.values()) == 1
     assert len(found) == 96
     assert 1 <= hourly_requests(box) <= 25
+
+
+async def test_hours_that_do_not_add_up_are_logged(box: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    def click_later(done: int, total: int | None) -> None:
+        if done == 1:
+            box.add_click(name, "2024-10-30T23:00:00+00:00")
+
+    name = box.truth.urls()[0].slashtag
+    box.add_click(name, "2024-10-30T10:00:00+00:00")
+    async with connect(box, concurrency=1) as session:  # which asks in the order of the hours
+        with caplog.at_level(logging.WARNING, "slashtag"):
+            await hourly_clicks(session, "2024-10-30", "2024-10-30", keys=[name])
+            assert not caplog.records
+            await hourly_clicks(session, "2024-10-30", "2024-10-30", keys=[name], progress=click_later)
+    assert "2024-10-30" in caplog.text
 
 
 async def test_more_than_32_days_are_refused_before_anything_is_sent(

@@ -1,5 +1,7 @@
 """Clicks of every hour of some days, which the service has no statistics of."""
 
+import logging
+from collections import Counter
 from collections.abc import AsyncIterable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
@@ -16,6 +18,8 @@ from .._internal import run_workers, windows
 
 #: The longest span of hours, in days, and the most of them that are counted at once.
 MOST_DAYS, WORKERS = 32, 64
+
+log = logging.getLogger("slashtag")
 
 
 async def hourly_clicks(
@@ -35,8 +39,9 @@ async def hourly_clicks(
     `keys` (also asynchronous), the links with one of `tags`, or all links of the account.
 
     The days are counted first, then every hour of a day with clicks, each in a request for a tag or 100
-    links. `progress` is called with (hours done, hours to count). Raises what `collect` raises (Statistics
-    for a date or date range).
+    links. `progress` is called with (hours done, hours to count). A day that is over and whose hours do not
+    add up to its clicks is logged as a warning. Raises what `collect` raises (Statistics for a date or date
+    range).
     """
     session = session._as_one_operation()
     zone, now = parse_zone(timezone), datetime.now(UTC)
@@ -64,6 +69,12 @@ async def hourly_clicks(
             progress(done, len(jobs))
 
     await run_workers(jobs, count, WORKERS)
+    left, today = Counter(days.clicks), now.astimezone(zone).date()
+    for hour, counted in clicks.items():
+        left[hour.date()] -= counted
+    wrong = [day for day, n in left.items() if n and day < today]
+    if wrong and days.days_complete:
+        log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
     return clicks
 
 
