@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -11,6 +11,8 @@ import pytest
 from slashtag import (
     AsyncSession,
     AuthenticationError,
+    Change,
+    DateRange,
     Failure,
     ShortUrl,
     Year,
@@ -90,3 +92,27 @@ async def test_a_cancelled_collect_leaves_nothing_under_way(account: Account) ->
                     await api.stats.collect(YEARS, keys=keys)
             assert api.metrics.in_flight == 0
             assert api.metrics.waiting == 0
+
+
+DAY = DateRange("2024-01-01", "2024-01-01")
+CALLS: dict[str, Callable[[AsyncSession, Any], AsyncIterable[Any] | Coroutine[Any, Any, Any]]] = {
+    "on_error": lambda api, call: api.stats.collect(YEARS, keys=["nobody"], on_error=call),
+    "progress of each": lambda api, call: api.stats.collect_each(DAY, keys=api.urls.list(), progress=call),
+    "progress of links": lambda api, call: api.urls.list(progress=call),
+    "progress of changes": lambda api, call: api.urls.update_many([Change("nobody", "x://y")], progress=call),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_a_callback_that_would_have_to_be_awaited_is_refused(account: Account, call: Any) -> None:
+    async def dropped(*_: object) -> None:
+        raise AssertionError
+
+    async def work(api: AsyncSession) -> None:
+        made = call(api, dropped)
+        _ = [item async for item in made] if isinstance(made, AsyncIterable) else await made
+
+    async with account.serve(unknown_keys="error") as box, client(box) as api:
+        with pytest.raises(TypeError, match="awaited"):
+            await work(api)
+        assert not box.requests

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from math import inf
 from numbers import Real
 from types import UnionType
@@ -62,3 +63,9 @@ def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> N
         is_kind = isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
         if not is_kind or not (value is None or rule.is_allowed(value)):
             raise ConfigurationError(f"{name} must be {rule.words}, not {value!r}")
+
+
+def check_callback(name: str, callback: object) -> None:
+    """Raise TypeError for a coroutine function, which would have to be awaited."""
+    if callback is not None and iscoroutinefunction(callback):
+        raise TypeError(f"{name} is called, not awaited: pass a plain function, which may start a task")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec.structs import replace
 
 from .._core.call import Call
-from .._core.checks import Progress, check_int
+from .._core.checks import Progress, check_callback, check_int
 from .._core.limits import MAX_PAGESIZE
 from .._core.paging import HasId, OrderBy, PageCursor, Paging
 from .._errors import BadRequestError, NotFoundError
@@ -69,6 +69,7 @@ class Resource(Generic[T]):
         List tags.
         """
         paging = Paging(orderby, pagesize, start_page, prefetch)
+        check_callback("progress", progress)
         return Listing(self, paging, progress)
 
     def _call(self, paging: Paging, page: int, pagesize: int) -> Call[Page[T]]:

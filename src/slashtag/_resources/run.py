@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from .._core.batches import Key, Selector, without
 from .._core.call import Call
-from .._core.checks import Progress
+from .._core.checks import Progress, check_callback
 from .._core.plan import Plan, StatsRequest, empty_sum
 from .._core.queries import R_co
 from .._core.windows import TimeSlice
@@ -90,6 +90,8 @@ class StatsRun:
         *,
         fresh: bool = False,
     ) -> None:
+        check_callback("progress", progress)
+        check_callback("on_error", on_error)
         self._sender, self._paths, self._fresh = sender, paths, fresh
         self._progress, self._on_error = progress, on_error
         self.workers = workers

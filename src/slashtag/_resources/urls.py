@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from .._core.call import Call
-from .._core.checks import Progress, check_int, check_text
+from .._core.checks import Progress, check_callback, check_int, check_text
 from .._core.limits import MAX_ID, MAX_PASSWORD, MAX_SLASHTAG
 from .._core.secret import hidden
 from .._errors import InvalidRequestError, OutcomeUnknownError, RequestFailedError, SlashtagError
@@ -165,6 +165,7 @@ class Urls(Resource[ShortUrl]):
         the error that ends the iteration; an exception in it ends it too. `progress` is called with (changes
         done, total). See `update` for omitted members, and docs/service.md, Update a short URL.
         """
+        check_callback("progress", progress)
         calls = list(_calls(changes))
         results: asyncio.Queue[Outcome] = asyncio.Queue(MOST_WAITING)
         sender, done = self._sender.of_operation(), count(1)
