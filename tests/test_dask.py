@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,7 +30,7 @@ if not os.environ.get("CI"):
 import distributed
 
 from tests.support.clusters import local_cluster
-from tests.support.sandboxes import forget, settle
+from tests.support.sandboxes import altered, forget, settle
 from tests.support.sending import until
 
 SPAN = DateRange("2023-01-01", "2023-12-31")
@@ -107,26 +106,27 @@ def test_nothing_is_asked_for_no_links(client: Any, box: Sandbox) -> None:
 def test_workers_that_are_killed_change_nothing_or_are_an_error(
     cluster: Any, client: Any, box: Sandbox, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:
-    plan, box.latency = plan_of(box), 0.2
-    pids = client.run(os.getpid)
+    plan, workers = plan_of(box), client.run(os.getpid)
     if is_lost:
         monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
 
-    def kill() -> None:
-        while not box.requests:
-            time.sleep(0.01)
-        for pid in pids.values():
+    def kill(_: Any, answer: Any) -> Any:
+        for pid in alive:
             os.kill(pid, signal.SIGKILL)
+        alive.clear()
+        return answer
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    if is_lost:
-        with pytest.raises(TransportError):
-            collect(client, plan, concurrency=2)
-    else:
-        assert collect(client, plan, concurrency=2) == alone(box, plan)
-    killer.join()
-    client.wait_for_workers(2, timeout=90)
+    alive = [*workers.values()]
+    with altered(box, kill):
+        if is_lost:
+            with pytest.raises(TransportError):
+                collect(client, plan, concurrency=2)
+        else:
+            assert collect(client, plan, concurrency=2) == alone(box, plan)
+    deadline = time.monotonic() + 90
+    while len({*client.run(os.getpid, on_error="ignore").values()} - {*workers.values()}) < 2:
+        assert time.monotonic() < deadline, "the workers did not come back"
+        time.sleep(0.1)
 
 
 @pytest.fixture
