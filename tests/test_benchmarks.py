@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,16 @@ from typing import Any
 import pytest
 from benchmarks.pacing import __main__ as pacing
 
+from .support.processes import python
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MEMBERS = {"what", "figure", "unit", "goal", "note", "met"}
 
 
 def run(*arguments: str) -> str:
     """Run a benchmark with little work; give what it printed."""
-    told = subprocess.run(
-        [sys.executable, *arguments, "--size", "0.01"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=BENCHMARKS.parent,
-    )
-    return told.stdout
+    told: str = python(*arguments, "--size", "0.01", check=True, cwd=BENCHMARKS.parent).stdout
+    return told
 
 
 # Not those that start many processes: `make bench` runs them.

@@ -7,12 +7,12 @@ import inspect
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .support.processes import python
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PRINTS = {
@@ -29,15 +29,6 @@ PRINTS = {
 SMALL_DEMO = "import sys, demo; demo.URLS, demo.CLICKS, demo.RATE = 500, 20_000, 300; sys.exit(demo.main())"
 
 
-def run(name: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("SLASHTAG_")}
-    what = ["-c", SMALL_DEMO] if name == "demo" else [str(EXAMPLES / f"{name}.py")]
-    command = [sys.executable, "-W", "error", *what]
-    return subprocess.run(
-        command, cwd=EXAMPLES, env=clean, capture_output=True, encoding="utf-8", check=False, timeout=60
-    )
-
-
 # polars, pandas and DuckDB are large: .ci/proof runs data_frames.
 def test_each_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PRINTS, "account", "fastapi_app", "data_frames"}
@@ -45,7 +36,9 @@ def test_each_example_is_tested() -> None:
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_an_example_runs_as_it_is(name: str) -> None:
-    ran = run(name)
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("SLASHTAG_")}
+    what = ["-c", SMALL_DEMO] if name == "demo" else [f"{name}.py"]
+    ran = python("-W", "error", *what, cwd=EXAMPLES, env=clean)
     assert ran.returncode == 0, ran.stderr
     assert re.fullmatch(PRINTS[name], ran.stdout)
     assert "Traceback" not in ran.stderr

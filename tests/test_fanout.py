@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -138,9 +137,7 @@ async def test_closing_tasks_ends_those_of_their_children_and_starts_none_any_mo
 async def test_dropping_cancels_from_another_thread() -> None:
     tasks = Tasks()
     task = tasks.spawn(asyncio.sleep(60))
-    thread = threading.Thread(target=tasks.drop)
-    thread.start()
-    thread.join()
+    await asyncio.to_thread(tasks.drop)
     await asyncio.wait((task,), timeout=30)
     assert task.cancelled()
 

@@ -6,8 +6,6 @@ import asyncio
 import os
 import re
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -18,6 +16,8 @@ import pytest
 from slashtag import ExportError, InvalidRequestError, RequestTimeoutError
 from slashtag._files import check_local_path, in_thread, object_url
 from slashtag.tables import AtomicFile
+
+from .support.processes import python
 
 
 def names(folder: Path) -> list[str]:
@@ -101,7 +101,7 @@ def test_a_writer_that_is_killed_leaves_what_was_there(tmp_path: Path, written: 
     """
     path = tmp_path / "out.csv"
     write(path, b"before")
-    subprocess.run([sys.executable, "-c", script, str(path), str(written)])
+    python("-c", script, path, written)
     assert path.read_bytes() == b"before"
     write(path)
     assert path.read_bytes() == b"whole"
@@ -132,11 +132,9 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(tmp_path: Path, name: str
     path.write_bytes(b"before")
     temporary.mkdir()
     # -B: a compiled module that the limit cuts would end the processes of other tests.
-    command = [sys.executable, "-B", "-X", "dev", "-c", FULL, str(path)]
-    environment = {**os.environ, "TMPDIR": str(temporary)}
-    run = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert re.search("cannot be written: .*File too large", run.stdout)
+    ran = python("-B", "-X", "dev", "-c", FULL, path, env={**os.environ, "TMPDIR": str(temporary)})
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search("cannot be written: .*File too large", ran.stdout)
     assert path.read_bytes() == b"before"
     assert (names(temporary), names(tmp_path)) == ([], [name, temporary.name])
 

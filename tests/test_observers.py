@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import slashtag
 
+from .support.processes import python
 from .support.sending import PAGE, connect, get, post
 from .support.wire import Wire, html, ok
 
@@ -22,9 +21,7 @@ SCRIPT = Path(__file__).parent / "support" / "observers.py"
 
 @pytest.mark.parametrize("work", ["record_with_vcrpy", "trace_with_opentelemetry"])
 def test_each_request_is_seen_once_and_no_credential(tmp_path: Path, work: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, SCRIPT, work], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
-    )
+    ran = python(SCRIPT, work, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
 
 

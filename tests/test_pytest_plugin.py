@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.support.processes import python
 
 pytest_plugins = ["pytester"]
 
@@ -161,7 +161,7 @@ def test_the_session_has_the_options_of_a_test(pytester: pytest.Pytester) -> Non
 
 def test_the_session_works_while_the_clock_is_frozen(pytester: pytest.Pytester) -> None:
     path = pytester.makepyfile(FROZEN)
-    run = _python("-m", "pytest", *QUIET, *STRICT_ASYNCIO, str(path))
+    run = python("-m", "pytest", *QUIET, *STRICT_ASYNCIO, path)
     assert run.returncode == 0, run.stdout
     assert "4 passed" in run.stdout
 
@@ -169,10 +169,6 @@ def test_the_session_works_while_the_clock_is_frozen(pytester: pytest.Pytester) 
 def test_the_session_works_where_pytest_asyncio_is_not_installed(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(ON_ASYNCIO)
     pytester.makepyfile(USES_SESSION.replace("{mark}", "anyio"))
-    run = _python("-c", WITHOUT_PYTEST_ASYNCIO, *QUIET, "-p", "no:asyncio", str(pytester.path))
+    run = python("-c", WITHOUT_PYTEST_ASYNCIO, *QUIET, "-p", "no:asyncio", pytester.path)
     assert run.returncode == 0, run.stdout
     assert "1 passed" in run.stdout
-
-
-def _python(*arguments: str) -> Any:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)

@@ -7,8 +7,6 @@ import asyncio
 import inspect
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -24,6 +22,7 @@ from slashtag.cli.app import make_app
 from slashtag.sandbox import Sandbox
 
 from .cli.test_options import TREE
+from .support.processes import python
 
 ROOT = Path(__file__).parent.parent
 APP: Any = typer.main.get_command(make_app())
@@ -75,9 +74,7 @@ def box(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
 
 @pytest.mark.parametrize(("page", "script"), SCRIPTS, ids=[page for page, _ in SCRIPTS])
 def test_a_script_runs(box: Sandbox, page: str, script: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False, timeout=60
-    )
+    ran = python("-W", "error", "-c", script)
     assert (ran.returncode, ran.stderr) == (0, "")
     if page == "README.md":
         total = box.truth.range("2024-01-01", "2024-12-31").total_clicks
@@ -115,14 +112,7 @@ def test_the_tests_of_the_pages_pass(tmp_path: Path) -> None:
         *("-q", "-p", "no:cacheprovider", "-W", "error"),
         *("-o", "asyncio_default_fixture_loop_scope=function"),
     )
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    ran = python("-m", "pytest", *options, tmp_path, cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{sum(test.count('def test_') for _, test in TESTS)} passed" in ran.stdout
 

@@ -360,9 +360,8 @@ async def http(request: pytest.FixtureRequest) -> AsyncIterator[aiohttp.ClientSe
 
 async def ended(session: AsyncSession, calls: list[asyncio.Task[Any]]) -> list[type[BaseException]]:
     """Close a session under its calls; what they end with."""
-    async with asyncio.timeout(5):
-        await session.aclose()
-        errors = await asyncio.gather(*calls, return_exceptions=True)
+    await session.aclose()
+    errors = await asyncio.gather(*calls, return_exceptions=True)
     assert session.metrics.in_flight == session.metrics.waiting == 0
     return [type(error) for error in errors]
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from .support.processes import python
+
 SCENARIO = Path(__file__).parent / "support" / "scenario.py"
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, encoding="utf-8", check=False, timeout=100
-    )
 
 
 @pytest.mark.parametrize(
@@ -28,5 +23,5 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_job_with_a_bit_of_everything(options: list[str], loop: str) -> None:
-    ran = run(*options, str(SCENARIO), loop)
+    ran = python(*options, SCENARIO, loop)
     assert (ran.stdout, ran.stderr) == ("all so\n", "")

@@ -40,11 +40,9 @@ async def running(module: ModuleType) -> AsyncIterator[AsyncExitStack]:
 
 @pytest.fixture
 async def app(module: ModuleType, running: AsyncExitStack, box: Sandbox) -> Any:
-    """Let the job end its first round, and take few attempts for a page."""
+    """Let the job end its first round."""
     await until(lambda: module.app.state.report)
     box.requests.clear()
-    retry = RetryPolicy(max_attempts=2, backoff_cap=0.001, max_wait=0.2)
-    module.app.state.session = module.app.state.session.with_options(retry=retry, timeout=0.2)
     return module.app
 
 
@@ -91,6 +89,8 @@ async def test_a_failure_of_the_service_is_a_status(
     app: Any, box: Sandbox, fault: Fault, status: int
 ) -> None:
     box.faults = [fault]
+    retry = RetryPolicy(max_attempts=2, backoff_cap=0.001, max_wait=0.2)
+    app.state.session = app.state.session.with_options(retry=retry, timeout=0.2)
     found, answer = await get(app, "/links")
     assert found == status
     assert (box.base_url in str(answer), "sandbox" in str(answer)) == (False, False)

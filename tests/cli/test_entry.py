@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -18,6 +17,7 @@ import pytest
 from slashtag import __version__
 from slashtag.cli.app import COMMANDS
 from slashtag.sandbox import Sandbox
+from tests.support.processes import LONGEST, python, run, wait_until
 
 from .conftest import Cli, Serve
 
@@ -35,11 +35,6 @@ sys.exit(main())
 @pytest.fixture(autouse=True)
 def _environment(environment: dict[str, str]) -> None:
     """Set the variables of the account for the script."""
-
-
-def run(*command: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    more.setdefault("capture_output", True)
-    return subprocess.run(command, text=True, encoding="utf-8", check=False, timeout=60, **more)
 
 
 @contextmanager
@@ -71,7 +66,7 @@ def test_the_script_prints_data_and_errors_apart() -> None:
 
 def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
     code = "import sys; from slashtag.cli import main; main(); print(*sys.modules, file=sys.stderr)"
-    ran = run(sys.executable, "-c", code, "--help")
+    ran = python("-c", code, "--help")
     assert all(f" {command} " in ran.stdout for command in COMMANDS)
     heavy = {"pyarrow", "altair", "vl_convert", "distributed", "dask", "uvloop", "aiohttp"}
     assert {*heavy, "slashtag.sandbox"}.isdisjoint(ran.stderr.split())
@@ -92,7 +87,7 @@ def test_the_shell_completes_commands(cli: Cli, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_without_typer_it_says_what_to_install() -> None:
-    ran = run(sys.executable, "-c", WITHOUT_TYPER)
+    ran = python("-c", WITHOUT_TYPER)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == 'The command line needs its extra: pip install "slashtag[cli]"\n'
 
@@ -104,7 +99,7 @@ def test_the_sandbox_serves_and_keeps_its_account_until_ctrl_c(tmp_path: Path) -
             assert process.stdout is not None
             assert all(process.stdout.readline().startswith("export SLASHTAG_") for _ in range(3))
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=100)
+            _, err = process.communicate(timeout=LONGEST)
         assert (process.returncode, "7 links and 9 clicks" in err) == (130, True)
 
 
@@ -116,17 +111,14 @@ def test_ctrl_c_and_sigterm_are_told_in_one_word(
     with serve(urls=40, latency=2.0) as slow, started(*command, cwd=tmp_path) as process:
         arrived(slow)
         process.send_signal(number)
-        _, err = process.communicate(timeout=100)
+        _, err = process.communicate(timeout=LONGEST)
     assert (process.returncode, err) == (code, "stopped\n")
     assert not list(tmp_path.iterdir())
 
 
 def arrived(box: Sandbox, count: int = 1) -> None:
     """Wait until so many requests have arrived."""
-    end = time.monotonic() + 30
-    while len(box.requests) < count:
-        assert time.monotonic() < end, f"only {len(box.requests)} requests"
-        time.sleep(0.005)
+    wait_until(lambda: len(box.requests) >= count)
 
 
 def test_the_module_is_the_command(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from slashtag.sandbox import Sandbox
+from tests.support.processes import LONGEST, python
 
 from .conftest import Cli, Serve, names
-from .test_entry import SCRIPT, arrived, run, started
+from .test_entry import SCRIPT, arrived, started
 
 SPAN = ("2024-01-01", "2024-12-31")
 #: Starts a program that can write no file larger than this.
@@ -32,7 +32,7 @@ def test_ctrl_c_says_how_to_go_on(cli: Cli, slow: Sandbox, tmp_path: Path) -> No
     with started(*command) as running:
         arrived(slow, 90)
         running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=LONGEST)
     assert running.returncode == 130
     (line,) = err.splitlines()
     assert line.startswith("stopped; run the same command again to go on: ")
@@ -54,7 +54,7 @@ def test_a_full_disk_is_one_line_and_the_journal_stays(
     command = ["export", "clicks", "..".join(SPAN), "-o", str(tmp_path / "a.csv")]
     # Compiled files would be cut too, and break every later run.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = run(sys.executable, "-c", LIMITED, str(limit), SCRIPT, *command, env=environment)
+    ran = python("-c", LIMITED, limit, SCRIPT, *command, env=environment)
     assert ran.returncode == 1
     *warnings, line = ran.stderr.splitlines()
     assert len(warnings) <= 1

@@ -13,6 +13,7 @@ import pytest
 
 from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
+from tests.support.processes import LONGEST
 from tests.support.sandboxes import settle
 
 from .conftest import Cli, Serve, Write, failing, objects, puts
@@ -195,7 +196,7 @@ def test_a_run_that_is_ended_goes_on_and_its_undo_restores_all(
     with started(*command) as running:
         arrived(own, 20)
         running.send_signal(signal.SIGINT)
-        assert "run the same command again to go on" in running.communicate()[1]
+        assert "run the same command again to go on" in running.communicate(timeout=LONGEST)[1]
     own.faults, own.latency = [], 0.0
     settle(own)
     ran = cli(*command)

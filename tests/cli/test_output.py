@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from openpyxl import load_workbook
 
 from slashtag.sandbox import Sandbox
 from slashtag.tables import _workbook
+from tests.support.processes import run
 
 from .conftest import Cli, Serve, objects
 from .test_entry import SCRIPT
@@ -155,10 +155,8 @@ def test_progress_is_gone_before_rows_are_written(serve: Serve, line: str, first
 def test_a_full_disk_behind_stdout_is_an_error(command: str, unbuffered: str) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "SLASHTAG_LOG_FORMAT": "json"}
     with FULL.open("wb") as full:
-        ran = subprocess.run(
-            [SCRIPT, *command.split()], stdout=full, stderr=subprocess.PIPE, env=environment, check=False
-        )
-    error, *summary = objects(ran.stderr.decode())
+        ran = run(SCRIPT, *command.split(), capture_output=False, stdout=full, stderr=PIPE, env=environment)
+    error, *summary = objects(ran.stderr)
     assert (ran.returncode, "No space left on device" in error["message"]) == (1, True)
     assert [each["exit_code"] for each in summary] == [1] * (command != "--help")
 
@@ -168,7 +166,5 @@ def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as broken:
-        ran = subprocess.run(
-            [SCRIPT, "urls", "list", "-vv"], stdout=subprocess.PIPE, stderr=broken, check=False
-        )
-    assert (ran.returncode, len([json.loads(line) for line in ran.stdout.splitlines()])) == (0, 130)
+        ran = run(SCRIPT, "urls", "list", "-vv", capture_output=False, stdout=PIPE, stderr=broken)
+    assert (ran.returncode, len(objects(ran.stdout))) == (0, 130)

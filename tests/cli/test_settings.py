@@ -6,13 +6,13 @@ import json
 import os
 import pty
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from slashtag._saved_logins import login_path
 from slashtag.sandbox import Sandbox
+from tests.support.processes import run
 from tests.support.sandboxes import forget
 
 from .conftest import APIKEY, APISECRET, Cli, answer, objects
@@ -162,4 +162,4 @@ def test_a_terminal_shows_no_credentials(nothing_set: None, box: Sandbox) -> Non
         False,
         False,
     )
-    assert subprocess.run([SCRIPT, "tags", "list"], capture_output=True, check=False).returncode == 0
+    assert run(SCRIPT, "tags", "list").returncode == 0

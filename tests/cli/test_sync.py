@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from slashtag.sandbox import Sandbox
+from tests.support.processes import python
 from tests.support.sandboxes import refused_links
 
 from .conftest import Cli, names, objects
-from .test_entry import SCRIPT, run
+from .test_entry import SCRIPT
 from .test_export_runs import LIMITED
 
 if not os.environ.get("CI"):
@@ -85,7 +85,7 @@ def test_a_full_disk_is_one_line(cli: Cli, own: Sandbox) -> None:
     sync = ["sync", "clicks/", "--quiet", "--since", since]
     # Compiled files would be cut too, and break every later run.
     limited = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = run(sys.executable, "-c", LIMITED, "900", SCRIPT, *sync, env=limited)
+    ran = python("-c", LIMITED, 900, SCRIPT, *sync, env=limited)
     (line,) = ran.stderr.splitlines()
     assert (ran.returncode, line.startswith("error: ")) == (1, True)
     assert cli(*sync).code == 0

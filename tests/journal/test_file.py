@@ -22,6 +22,7 @@ from slashtag.sandbox import Sandbox
 
 from ..resources.accounts import client
 from ..support.journals import committed
+from ..support.processes import python, run
 from ..support.sending import until
 from .test_journal import BASE, KEY, NOW, call, fill, journal, threads
 
@@ -128,8 +129,7 @@ async def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Pat
         with pytest.raises(ConfigurationError, match="in use by another session"):
             journal(name)
     # Nor did looking at it give up the lock.
-    other = await asyncio.to_thread(subprocess.run, hold(path), input=b"", capture_output=True)
-    assert b"in use by another session" in other.stderr
+    assert "in use by another session" in run(*hold(path), input="").stderr
     await kept.aclose()
 
 
@@ -195,13 +195,11 @@ FULL = textwrap.dedent("""
 def test_a_full_disk_is_told_once_and_the_job_goes_on(path: Path) -> None:
     with Sandbox(urls=30, clicks=600, latency=0.005) as box:
         # -B: a compiled module that the limit cuts would end the processes of other tests.
-        command = [sys.executable, "-B", "-c", FULL, str(path), box.base_url, box.apikey, box.apisecret]
-        run = subprocess.run(command, capture_output=True, text=True)
-        assert run.returncode == 0, run.stderr
-        assert run.stderr.count("cannot be written") == 1
+        ran = python("-B", "-c", FULL, path, box.base_url, box.apikey, box.apisecret)
+        assert (ran.returncode, ran.stderr.count("cannot be written")) == (0, 1), ran.stderr
         true = box.truth.per_key("2022-01-01", "2024-12-31")
-        assert json.loads(run.stdout) == asyncio.run(again(box, path))
-        assert json.loads(run.stdout) == {key: each.total_clicks for key, each in true.items()}
+        assert json.loads(ran.stdout) == asyncio.run(again(box, path))
+        assert json.loads(ran.stdout) == {key: each.total_clicks for key, each in true.items()}
 
 
 async def again(box: Sandbox, path: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from slashtag._journal.journal import COMMIT_SECONDS
 from slashtag.sandbox import Sandbox
 
 from ..support.journals import asked, committed
+from ..support.processes import wait_until
 from ..support.sandboxes import forget, settle
 
 #: For each line it reads, a child of its own does the job: so that only the first has to import anything.
@@ -86,12 +87,11 @@ def test_a_job_killed_again_and_again_ends_with_the_truth(
         for kill in range(KILLS):
             forget(box)
             child = start(starter, *job)
-            while len(box.requests) < 2:
-                time.sleep(0.01)
+            wait_until(lambda: len(box.requests) >= 2)
             time.sleep(rng.uniform(0.0, 0.7))
             # One run lasts long enough that something is safe also on a machine that is busy.
-            while kill == 2 and not safe(box):
-                time.sleep(0.01)
+            if kill == 2:
+                wait_until(lambda: safe(box))
             os.kill(child, signal.SIGKILL)
             assert status(starter) == -signal.SIGKILL, "the job was over before it was killed"
             assert not held & asked(box.requests, box.truth.urls()), (

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from slashtag.report import to_html
 from tests.report.figures import HOSTILE, Seen, report
+from tests.support.processes import run
 
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
@@ -60,9 +60,9 @@ def browse(chromium: str, folder: Path, html: str, *flags: str) -> tuple[str, li
             ),
             *(*flags, file.as_uri()),
         ]
-        ended = subprocess.run(command, capture_output=True, timeout=60, check=True)
-    console = re.findall(r"CONSOLE.*", ended.stderr.decode("utf-8", "replace"))
-    return ended.stdout.decode("utf-8"), console, asked_by_pages(json.loads(log.read_text("utf-8")))
+        ended = run(*command, errors="replace", check=True)
+    console = re.findall(r"CONSOLE.*", ended.stderr)
+    return ended.stdout, console, asked_by_pages(json.loads(log.read_text("utf-8")))
 
 
 def asked_by_pages(log: dict[str, Any]) -> list[str]:

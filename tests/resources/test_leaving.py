@@ -168,7 +168,7 @@ async def _debug(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 
 async def nothing_is_left(api: AsyncSession) -> None:
     """Fail if anything goes on in this loop; a search in a thread may have to end first."""
-    await until(lambda: len(asyncio.all_tasks()) == 1, 5)
+    await until(lambda: len(asyncio.all_tasks()) == 1)
     assert (api.metrics.in_flight, api.metrics.waiting) == (0, 0)
 
 

@@ -94,7 +94,7 @@ async def test_iterations_over_one_listing_start_anew_and_do_not_disturb_each_ot
 @pytest.mark.parametrize("prefetch", [1, 8])
 async def test_pages_are_requested_ahead(account: Account, prefetch: int) -> None:
     # Far enough away that a busy machine has asked for all it may before the first of them is answered.
-    async with account.serve(latency=min(0.01 * prefetch, 0.04)) as box, client(box) as api:
+    async with account.serve(latency=0.02 * prefetch) as box, client(box) as api:
         assert len(await api.urls.list(pagesize=50, prefetch=prefetch).to_list()) == 1300
         assert sorted(asked(box)) == list(range(1, len(box.requests) + 1))
         assert max(arrival.in_flight for arrival in box.requests) == prefetch

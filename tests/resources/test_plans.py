@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 from slashtag import DateRange
 from tests.resources.accounts import YEARS, Account, client, counts
+from tests.support.processes import python
 
 
 async def test_a_plan_sends_nothing_and_its_length_is_the_number_of_requests(account: Account) -> None:
@@ -48,8 +47,6 @@ def test_a_plan_is_run_by_another_process(account: Account) -> None:
                 return api.stats.plan(DateRange("2024-01-01", "2024-03-31"), keys=keys)
 
         job = (box.base_url, box.apikey, box.apisecret, asyncio.run(plan()))
-        ran = subprocess.run(
-            [sys.executable, "-c", RUN], input=pickle.dumps(job), capture_output=True, check=True
-        )
+        ran = python("-c", RUN, input=pickle.dumps(job), encoding=None, check=True)
         truth = box.truth.range("2024-01-01", "2024-03-31", keys=keys)
     assert counts(pickle.loads(ran.stdout)) == counts(truth)

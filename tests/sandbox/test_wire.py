@@ -49,7 +49,7 @@ async def test_a_request_too_many_is_a_429_and_not_carried_out() -> None:
 
 
 async def test_latency_passes_before_each_answer_and_may_change() -> None:
-    async with serving(latency=0.3) as call:
+    async with serving(latency=1.0) as call:
         await asyncio.gather(*(call("GET", TAGS) for _ in range(5)))
         # None was answered before the last had arrived.
         assert sorted(arrival.in_flight for arrival in call.box.requests) == [1, 2, 3, 4, 5]

@@ -30,7 +30,7 @@ def settle(box: Sandbox, timeout: float = 60) -> None:
         # An answer that nobody waits for any more is made all the same, and counts as in flight.
         await until(lambda: not box._tasks, timeout)
 
-    asyncio.run_coroutine_threadsafe(settled(), listener.get_loop()).result()
+    asyncio.run_coroutine_threadsafe(settled(), listener.get_loop()).result(3 * timeout)
 
 
 def forget(box: Sandbox) -> None:

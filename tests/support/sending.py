@@ -25,7 +25,7 @@ def connect(server: Any, **options: Any) -> AsyncSession:
         "apikey": getattr(server, "apikey", APIKEY),
         "apisecret": getattr(server, "apisecret", APISECRET),
         "retry": QUICK,
-        "timeout": 5,
+        "timeout": 60,
     }
     return AsyncSession(getattr(server, "base_url", server), **given | options)
 

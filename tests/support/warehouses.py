@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,8 @@ from slashtag import AsyncSession
 from slashtag.dlt import Audit, Load, Warehouse, _load, audit, load
 from slashtag.dlt._tables import TABLES, Replacement, Row, Span
 from slashtag.sandbox import Sandbox
+
+from .processes import run, wait_until
 
 DAY = timedelta(days=1)
 START = date(2024, 2, 20)
@@ -195,7 +196,7 @@ def postgres_server() -> Iterator[str | None]:
         if user is not None:
             os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
         make = [programs / "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "--no-sync"]
-        subprocess.run(make, check=True, user=user, stdout=subprocess.DEVNULL, cwd=folder)
+        run(*make, check=True, user=user, cwd=folder)
         # Chosen last, as others may take it until the server does.
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -208,8 +209,7 @@ def postgres_server() -> Iterator[str | None]:
         ):
             try:
                 ready = [programs / "pg_isready", "-q", *place]
-                while subprocess.run(ready, check=False).returncode and server.poll() is None:
-                    time.sleep(0.05)
+                wait_until(lambda: server.poll() is not None or run(*ready).returncode == 0)
                 yield f"postgresql://postgres:unused@127.0.0.1:{port}/postgres"
             finally:
                 server.send_signal(signal.SIGINT)
