@@ -26,7 +26,7 @@ def failed(box: Sandbox) -> int:
 
 async def test_all_kinds_at_once_change_no_listing_no_sum_and_no_table(account: Account) -> None:
     faults = [Fault(kind=kind, share=0.04) for kind in KINDS]
-    async with account.serve(faults=faults, latency=0.001) as box, client(box, timeout=1) as api:
+    async with account.serve(faults=faults, latency=0.001) as box, client(box, timeout=0.5) as api:
         query = DateRange("2024-01-01", "2024-12-31")
         stats = await api.stats.collect(query, keys=api.urls.list(pagesize=100))
         assert counts(stats) == counts(box.truth.range(query.start, query.end))
