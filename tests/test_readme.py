@@ -221,18 +221,6 @@ def test_what_the_architecture_finds_in_a_file_is_there() -> None:
         assert file is None or name in defined(file), (name, file)
 
 
-def test_the_number_of_files_that_suffice_for_a_trace() -> None:
-    """It is that of the files in bold, with those of the traces that it names."""
-    bold: dict[str, set[str]] = {}
-    for title, text in re.findall(r"^## (One .*)\n((?:(?!## ).*\n)+)", ARCHITECTURE, re.M):
-        (number,) = re.findall(r"(\d+) files suffice", text)
-        (told,) = re.findall(r"files suffice[:,] .*", text)
-        named = [of for name, of in bold.items() if name.lower() in told or "all traces" in told]
-        bold[title] = set(re.findall(r"\*\*`([^`]+)`\*\*", text)).union(*named)
-        assert len(bold[title]) == int(number), title
-    assert bold
-
-
 def test_every_error_is_documented() -> None:
     errors = {error for text in PAGES.values() for error in re.findall(r"`(\w+Error)\b", text)}
     everything = {name for name in slashtag.__all__ if name.endswith("Error") and name != "OnError"}

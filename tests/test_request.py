@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from slashtag import (
 
 from .support import wire as wires
 from .support.sending import APIKEY, connect
+from .support.tables import cells
 from .support.wire import Answer, Request, Wire, envelope, html, ok, redirect, response
 
 PASSWORD = "correct horse battery"
@@ -40,32 +42,26 @@ async def asked(answer: Answer, method: str = "POST", **options: Any) -> Any:
 # --- answers -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("answer", "data"),
-    [
-        (ok({"id": 5}), {"id": 5}),
-        (envelope(201, "ok", [1]), [1]),
-        (response(204, b""), None),
-        (response(200, b" \r\n"), None),
-        (response(200, b"[1, 2]"), [1, 2]),
-        (response(202, b'"text"'), "text"),
-        (
-            response(200, b'{"status": "active", "message": "hello"}'),
-            {"status": "active", "message": "hello"},
-        ),
-        (response(200, b'{"status": 5, "id": 1}'), {"status": 5, "id": 1}),
-        (response(200, b'{"status": 200, "data": 1}'), 1),
-        (
-            response(200, b'{"status": 200, "message": "ok", "data": 1, "next": 2}'),
-            {"status": 200, "message": "ok", "data": 1, "next": 2},
-        ),
-        (response(200, b'\xef\xbb\xbf{"status": 200, "message": "ok", "data": 1}'), 1),
-        (response(200, b'"half an emoji: \\ud83d"'), "half an emoji: \ufffd"),
-        (response(200, b"123456789012345678901234567890"), 123456789012345678901234567890),
-    ],
-)
-async def test_the_data_of_an_answer(answer: Answer, data: object) -> None:
-    assert await asked(answer) == data
+#: Status and body of an answer, and its data.
+ANSWERS = """
+200 | {"status": 200, "message": "ok", "data": {"id": 5}} | {"id": 5}
+201 | {"status": 201, "message": "ok", "data": [1]}      | [1]
+204 |                                                    | null
+200 | [1, 2]                                             | [1, 2]
+202 | "text"                                             | "text"
+200 | {"status": "active", "message": "hello"}           | {"status": "active", "message": "hello"}
+200 | {"status": 5, "id": 1}                             | {"status": 5, "id": 1}
+200 | {"status": 200, "data": 1}                         | 1
+200 | {"status": 200, "message": "ok", "data": 1, "n": 2} | {"status":200, "message":"ok", "data":1, "n":2}
+200 | \ufeff{"status": 200, "message": "ok", "data": 1}  | 1
+200 | "half an emoji: \\ud83d"                           | "half an emoji: \ufffd"
+200 | 123456789012345678901234567890                     | 123456789012345678901234567890
+"""
+
+
+@pytest.mark.parametrize(("status", "body", "data"), [*cells(ANSWERS), ("200", " \r\n", "null")])
+async def test_the_data_of_an_answer(status: str, body: str, data: str) -> None:
+    assert await asked(response(int(status), body.encode())) == json.loads(data)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from slashtag.cli import errors, main
 from slashtag.cli.run import Run
 from slashtag.cli.stderr import Lines
 from slashtag.sandbox import Sandbox
+from tests.support.tables import cells
 
 from .conftest import Cli, objects
 
@@ -42,18 +43,30 @@ def test_each_kind_of_error_is_one_line_that_says_what_to_do(
     assert (line.isprintable(), advice in line) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("urls lists", "`slashtag urls --help`"),
-        ("urls list --format xml", "--format"),
-        ("urls list --apikey x", "--apikey"),
-        ("export clicks 2024-02-01..2024-01-01", "ends"),
-        ("stats 2024 --keys-file no-such-file", "no-such-file"),
-        ("sandbox --latency -1", "--latency"),
-        ("sandbox --fault meteor", "meteor"),
-    ],
-)
+#: What is typed, and a part of the error; from "stats range" on, what earlier versions had.
+USAGE = """
+urls lists                               | `slashtag urls --help`
+urls list --format xml                   | --format
+urls list --apikey x                     | --apikey
+export clicks 2024-02-01..2024-01-01     | ends
+stats 2024 --keys-file no-such-file      | no-such-file
+sandbox --latency -1                     | --latency
+sandbox --fault meteor                   | meteor
+stats range 2024-06                      | 2024-06-01..2024-06-30
+stats country GB 2024-06                 | --country CC
+stats last month                         | last-month
+top alltime                              | slashtag stats alltime
+demo                                     | make demo
+stats 2024 --all                         | leave it out
+stats 2024 --base-url x                  | SLASHTAG_BASE_URL
+stats 2024 --excel                       | .xlsx
+sync --summary x                         | SLASHTAG_LOG_FORMAT=json
+stats --since 2024-06-01                 | 2024-06-01..2024-06-30
+api GET tags -F page=1                   | parameters
+"""
+
+
+@pytest.mark.parametrize(("arguments", "says"), cells(USAGE))
 def test_wrong_usage_exits_with_2_and_sends_nothing(
     cli: Cli, box: Sandbox, arguments: str, says: str
 ) -> None:

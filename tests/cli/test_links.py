@@ -15,6 +15,7 @@ from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.processes import LONGEST
 from tests.support.sandboxes import settle
+from tests.support.tables import cells
 
 from .conftest import Cli, Serve, Write, failing, objects, puts
 from .test_entry import arrived, started
@@ -88,36 +89,37 @@ def test_a_link_is_changed_by_what_names_it_and_its_row_says_what_it_was(
     assert shown == [(url.id, url.slashtag, url.destination, url.redirect_code) for url in before]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (("9" * 4_400, "--redirect-code", "301"), 1, "no such link"),
-        (("twice", "--redirect-code", "301"), 1, "short URL"),
-        (("a1", "--new-slashtag", "a2"), 2, "another link"),
-        (("a1", "--password"), 2, links.PASSWORD_VARIABLE),
-        (("a1",), 2, "nothing to change"),
-        (("changes.csv",), 2, "--from FILE"),
-        (("a1", "--destination", "www.example/x?a=1", "--yes"), 2, "scheme"),
-        (("a1", "--destination", "htps://shop.example/"), 2, "--yes"),
-        (("--from", "changes.csv", "--redirect-code", "301"), 2, "--from"),
-        ((), 2, "KEY"),
-    ],
-)
+#: What is typed, the exit code, and a part of the error.
+REFUSED = """
+LONG --redirect-code 301                              | 1 | no such link
+twice --redirect-code 301                             | 1 | short URL
+a1 --new-slashtag a2                                  | 2 | another link
+a1 --password                                         | 2 | SLASHTAG_LINK_PASSWORD
+a1                                                    | 2 | nothing to change
+changes.csv                                           | 2 | --from FILE
+a1 --destination www.example/x?a=1 --yes              | 2 | scheme
+a1 --destination htps://shop.example/                 | 2 | --yes
+--from changes.csv --redirect-code 301                | 2 | --from
+                                                      | 2 | KEY
+"""
+
+
+@pytest.mark.parametrize(("arguments", "code", "says"), cells(REFUSED))
 def test_what_cannot_be_changed_is_told_in_one_line(
     cli: Cli,
     own: Sandbox,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    code: int,
+    arguments: str,
+    code: str,
     says: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("changes.csv").write_text("slashtag,redirect_code\na1,301\n")
     for domain in (0, 1):
         own.add_url("twice", domain_id=domain)
-    ran = cli("urls", "update", *arguments)
-    assert (ran.code, says in ran.error) == (code, True)
+    ran = cli("urls", "update", *arguments.replace("LONG", "9" * 4_400).split())
+    assert (str(ran.code), says in ran.error) == (code, True)
     assert puts(own) == []
 
 

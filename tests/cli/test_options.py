@@ -1,4 +1,4 @@
-"""The commands and their options: few enough to choose from, each help one screen, what is gone is named."""
+"""The commands and their options: few enough to choose from, each help one screen."""
 
 from __future__ import annotations
 
@@ -63,24 +63,3 @@ def test_help_is_one_screen_and_names_every_option(
     assert "…" not in ran.out
     if name:
         assert {*options_of(TREE[name])} <= set(re.findall(r"--[\w-]+", ran.out))
-
-
-@pytest.mark.parametrize(
-    ("command", "typed"),
-    [
-        ("stats range 2024-06", "2024-06-01..2024-06-30"),
-        ("stats country GB 2024-06", "--country CC"),
-        ("stats last month", "last-month"),
-        ("top alltime", "slashtag stats alltime"),
-        ("demo", "make demo"),
-        ("stats 2024 --all", "leave it out"),
-        ("stats 2024 --base-url x", "SLASHTAG_BASE_URL"),
-        ("stats 2024 --excel", ".xlsx"),
-        ("sync --summary x", "SLASHTAG_LOG_FORMAT=json"),
-        ("stats --since 2024-06-01", "2024-06-01..2024-06-30"),
-        ("api GET tags -F page=1", "parameters"),
-    ],
-)
-def test_what_is_gone_says_what_to_type(cli: Cli, command: str, typed: str) -> None:
-    ran = cli(*command.split())
-    assert (ran.code, typed in ran.error) == (2, True), ran.err

@@ -13,6 +13,7 @@ from slashtag.cli import selection
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.own_count import read_log
 from tests.support.sandboxes import altered, forget
+from tests.support.tables import cells
 
 from .conftest import Cli, Serve, failing, objects
 
@@ -173,25 +174,26 @@ def test_no_links_are_no_clicks(cli: Cli, serve: Serve) -> None:
         assert cli("stats", "2024-06", "--untagged").code == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("2024 --by contry", "'country'"),
-        ("2024 --by link", "slashtag top"),
-        ("2024 --by country,device", "one is tag, day, week or month"),
-        ("2024-06 --country US --by tag,city", "one is tag, day, week or month"),
-        ("2024 --by month,country --compare previous", "--compare"),
-        ("2024-06 --by language", "whole year"),
-        ("2023 --by timezone --timezone Europe/Berlin", "one offset"),
-        ("alltime --country US", "alltime"),
-        ("2024-06 --country Atlantis", "Atlantis"),
-        ("2024 --by hour", "32 days"),
-        ("2024 --compare 2024", "itself"),
-        ("2999 --by day", "after today"),
-        ("--by day", "one SPAN"),
-        ("2024-06 --timezone Mars/Olympus", "Mars/Olympus"),
-    ],
-)
+#: A question, and a part of the error.
+REFUSED = """
+2024 --by contry                              | 'country'
+2024 --by link                                | slashtag top
+2024 --by country,device                      | one is tag, day, week or month
+2024-06 --country US --by tag,city            | one is tag, day, week or month
+2024 --by month,country --compare previous    | --compare
+2024-06 --by language                         | whole year
+2023 --by timezone --timezone Europe/Berlin   | one offset
+alltime --country US                          | alltime
+2024-06 --country Atlantis                    | Atlantis
+2024 --by hour                                | 32 days
+2024 --compare 2024                           | itself
+2999 --by day                                 | after today
+--by day                                      | one SPAN
+2024-06 --timezone Mars/Olympus               | Mars/Olympus
+"""
+
+
+@pytest.mark.parametrize(("arguments", "says"), cells(REFUSED))
 def test_what_cannot_be_counted_is_refused_before_clicks_are_asked_for(
     cli: Cli, box: Sandbox, arguments: str, says: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from slashtag.sandbox import Sandbox
 from tests.support.processes import python
 from tests.support.sandboxes import refused_links
+from tests.support.tables import cells
 
 from .conftest import Cli, names, objects
 from .test_entry import SCRIPT
@@ -91,18 +92,18 @@ def test_a_full_disk_is_one_line(cli: Cli, own: Sandbox) -> None:
     assert cli(*sync).code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("sync --since 2025-09-01", "path"),
-        ("sync clicks.duckdb --since yesterday", "'yesterday'"),
-        ("sync clicks.duckdb", "--since"),
-        ("sync clicks.duckdb --since 2025-09-01 --dimensions size", "no dimension 'size'"),
-        ("sync clicks.duckdb --since 2025-09-01 --timezone Nowhere", "Nowhere"),
-        ("sync clicks.duckdb --since 2999-01-01", "after today"),
-        ("audit missing.duckdb", "missing.duckdb"),
-    ],
-)
+WRONG = """
+sync --since 2025-09-01                                    | path
+sync clicks.duckdb --since yesterday                       | 'yesterday'
+sync clicks.duckdb                                         | --since
+sync clicks.duckdb --since 2025-09-01 --dimensions size    | no dimension 'size'
+sync clicks.duckdb --since 2025-09-01 --timezone Nowhere   | Nowhere
+sync clicks.duckdb --since 2999-01-01                      | after today
+audit missing.duckdb                                       | missing.duckdb
+"""
+
+
+@pytest.mark.parametrize(("arguments", "says"), cells(WRONG))
 def test_wrong_usage_exits_with_2_before_anything_is_sent_or_made(
     cli: Cli, box: Sandbox, tmp_path: Path, arguments: str, says: str
 ) -> None:

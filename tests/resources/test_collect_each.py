@@ -145,21 +145,6 @@ async def test_slashtags_at_fault_are_told_once_and_cost_themselves_only(
     assert told == [(n, 900) for n in range(1, 901)]
 
 
-async def test_a_batch_of_slashtags_at_fault_does_not_take_others_along() -> None:
-    async with serving(session={"retry": RetryPolicy(max_attempts=1)}) as (box, api):
-        keys = [f"s{n}" for n in range(1_000)]
-        for key in keys[::50]:
-            box.add_click(box.add_url(key), MAY.date.isoformat())
-        wrong = {f"s{n}" for n in range(400, 500)}
-        failures: list[Failure] = []
-        with refused_links(box, wrong, 403):
-            answers = await api.stats.collect_each(MAY, keys=keys, on_error=failures.append).to_dict()
-    assert {key for failure in failures for key in failure.keys} == wrong
-    assert {key: stats.total for key, stats in answers.items()} == {
-        key: int(n % 50 == 0) for n, key in enumerate(keys) if key not in wrong
-    }
-
-
 async def test_the_first_failure_ends_the_iterator_and_names_slashtag_and_window(account: Account) -> None:
     keys = [*account.keys[:40], "nobody-has-this", *account.keys[40:60]]
     async with account.serve(unknown_keys="error") as box, client(box, concurrency=3) as api:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from slashtag.export import NAMED_URLS, export_urls
 from slashtag.tables import open_table
 from tests.resources.accounts import scripted
 from tests.support import wire
+from tests.support.tables import cells
 
 TIME = "2024-05-01 10:00:00"
 USUAL = {"slashtag": "s", "hits": 3, "createdAt": TIME, "updatedAt": TIME}
@@ -34,24 +36,26 @@ def account(odd: dict[str, Any]) -> wire.Script:
     return answer
 
 
-@pytest.mark.parametrize(
-    ("odd", "name"),
-    [
-        ({"updatedAt": "0000-00-00 00:00:00"}, "updated_at"),
-        ({"updatedAt": ""}, "updated_at"),
-        ({"updatedAt": 1714557600}, "updated_at"),
-        ({"createdAt": None}, "created_at"),
-        ({"createdAt": "2024-05-01T12:00:00Z"}, "created_at"),
-        ({"hits": "1,234"}, "hits"),
-        ({"hits": None}, "hits"),
-        ({"redirectCode": {}}, "redirect_code"),
-        ({"tagId": ""}, "tag_id"),
-        ({"slashtag": 2024}, "slashtag"),
-    ],
-)
+#: A member of the second link, and the attribute that it becomes.
+ODD = """
+{"updatedAt": "0000-00-00 00:00:00"}  | updated_at
+{"updatedAt": ""}                     | updated_at
+{"updatedAt": 1714557600}             | updated_at
+{"createdAt": null}                   | created_at
+{"createdAt": "2024-05-01T12:00:00Z"} | created_at
+{"hits": "1,234"}                     | hits
+{"hits": null}                        | hits
+{"redirectCode": {}}                  | redirect_code
+{"tagId": ""}                         | tag_id
+{"slashtag": 2024}                    | slashtag
+"""
+
+
+@pytest.mark.parametrize(("member", "name"), cells(ODD))
 async def test_an_odd_record_hides_nothing(
-    odd: dict[str, Any], name: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    member: str, name: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
+    odd = json.loads(member)
     (given,) = odd.values()
     unreadable = int(given is not None)
     async with scripted(account(odd)) as (_, api):
