@@ -127,15 +127,16 @@ def dates_of(span: DateRange) -> tuple[date, date]:
 def count(stats: Statistics | Mapping[str, Statistics], by: str = "") -> Rows:
     """Return the clicks of each label of a dimension; of weeks and the like those of the days.
 
-    A mapping has the statistics of each label of another dimension, the first of the two. Without `by` all
-    clicks are in one row.
+    The clicks of a month of a year are those of its first day. A mapping has the statistics of each label of
+    another dimension, the first of the two. Without `by` all clicks are in one row.
     """
     if isinstance(stats, Mapping):
         return {(group, *of): n for group, each in stats.items() for of, n in count(each, by).items()}
     if not by:
         return {(): stats.total}
     name = "day" if by in ROLLED and isinstance(stats, RangeStats) else by
-    return {(label,): n for dimension, label, n in stats.rows() if dimension == name}
+    first = "-01" if name == "month" else ""
+    return {(label + first,): n for dimension, label, n in stats.rows() if dimension == name}
 
 
 def label_of(label: str, unit: str) -> str:

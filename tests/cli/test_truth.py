@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -28,4 +29,12 @@ def test_answers_are_those_of_the_click_log(
     cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     question = Question.draw(Random(seed), box)
+    question.check(ask(cli, monkeypatch, question), read_log(box))
+
+
+@pytest.mark.parametrize("by", ["month", "tag,month"])
+def test_the_months_of_a_year_are_compared_with_those_of_another(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    question = Question("2023", by, "+00:00", "previous", ("", ""), datetime(2024, 6, 1, tzinfo=UTC))
     question.check(ask(cli, monkeypatch, question), read_log(box))

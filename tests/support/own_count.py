@@ -79,6 +79,7 @@ class Question:
             *SO_FAR,
             "last-month",
             "this-month",
+            "2023",
         ]
         spans += [f"{start}..{start + random.randint(0, 45) * DAY}"] * 3
         keys = random.sample([url.slashtag for url in box.truth.urls()], 5)
@@ -120,6 +121,8 @@ class Question:
             return first, last
         if self.span in SO_FAR:
             return today - (SO_FAR[self.span] - 1) * DAY, today
+        if self.span == "2023":
+            return date(2023, 1, 1), date(2023, 12, 31)
         if "q" in self.span:
             month = 3 * int(self.span[-1]) - 2
             return date(2024, month, 1), _last(date(2024, month + 2, 1))
