@@ -98,7 +98,7 @@ sync clicks.duckdb --since yesterday                       | 'yesterday'
 sync clicks.duckdb                                         | --since
 sync clicks.duckdb --since 2025-09-01 --dimensions size    | no dimension 'size'
 sync clicks.duckdb --since 2025-09-01 --timezone Nowhere   | Nowhere
-sync clicks.duckdb --since 2999-01-01                      | after today
+sync clicks.duckdb --since 2999-01-01                      | 2999-01-01
 audit missing.duckdb                                       | missing.duckdb
 """
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from datetime import time as clock_time
-from email.utils import format_datetime
 from typing import Any
 
 import msgspec
@@ -25,7 +24,6 @@ from tests.support.warehouses import (
     audit_of,
     held,
     load_into,
-    rename,
     retag,
     session,
     swap,
@@ -241,20 +239,6 @@ async def test_a_link_that_is_gone_keeps_its_rows_until_another_has_its_slashtag
     assert not await wrong(memory, box, clock)
 
 
-async def test_an_audit_leaves_out_what_was_renamed_since(
-    box: Sandbox, clock: Clock, memory: MemoryWarehouse
-) -> None:
-    await load_into(memory, box, **ALL)
-    names = [f"renamed-{n}" for n in range(20)]
-    for link, name in zip(some_links(box, 20), names, strict=True):
-        rename(box, link.slashtag, name)
-    click(box, box.truth.urls()[-1].id, clock.today)
-    found = await audit_of(memory, box)
-    assert ({*found.changed}, found.differences) == ({*names}, ())
-    await load_into(memory, box, **ALL)
-    assert (await audit_of(memory, box)).is_proved
-
-
 async def test_rows_that_should_not_be_there_are_told_and_removed(
     box: Sandbox, clock: Clock, memory: MemoryWarehouse
 ) -> None:
@@ -341,17 +325,6 @@ async def test_links_that_swap_slashtags_have_their_own_days_where_sums_are_equa
     swap(box, "one", "two")
     await load_into(memory, box, **ALL)
     assert not await wrong(memory, box, clock)
-
-
-async def test_a_clock_that_was_set_back_loses_no_day(
-    box: Sandbox, clock: Clock, memory: MemoryWarehouse
-) -> None:
-    click(box, some_links(box, 1)[0].id, clock.today)
-    for back in (0, 5):
-        clock.ahead = timedelta(days=-back)
-        box.headers["Date"] = format_datetime(clock.now(UTC), usegmt=True)
-        await load_into(memory, box, **ALL)
-        assert not await wrong(memory, box, clock)
 
 
 async def test_a_link_whose_answers_contradict_themselves_is_missing(

@@ -20,14 +20,14 @@ from typing import Any, Self
 from unittest.mock import patch
 
 from slashtag import AsyncSession
-from slashtag.dlt import Audit, Load, Warehouse, _load, audit, load
+from slashtag.dlt import Load, Warehouse, _load, audit, load
 from slashtag.dlt._tables import TABLES, Replacement, Row, Span
 from slashtag.sandbox import Sandbox
 
 from .processes import run, wait_until
 
 DAY = timedelta(days=1)
-START = date(2024, 2, 20)
+START = date(2024, 2, 1)
 #: Rows by all columns but the last, which has the clicks.
 Rows = dict[tuple[Any, ...], int]
 
@@ -106,7 +106,7 @@ async def load_into(warehouse: Any, box: Sandbox, *, since: date = START, **opti
         return await load(opened, warehouse, since, **options)
 
 
-async def audit_of(warehouse: Any, box: Sandbox, **options: Any) -> Audit:
+async def audit_of(warehouse: Any, box: Sandbox, **options: Any) -> Load:
     async with session(box) as opened:
         return await audit(opened, warehouse, **options)
 
@@ -168,7 +168,7 @@ def retag(box: Sandbox, link: int, tag: int | None) -> None:
 
 
 def small_account() -> Sandbox:
-    return Sandbox(urls=130, clicks=1_300, tags=3, since="2024-02-01T00:00:00Z", until="2024-03-10T12:00:00Z")
+    return Sandbox(urls=130, clicks=1_300, tags=3, since="2024-02-02T00:00:00Z", until="2024-03-10T12:00:00Z")
 
 
 def open_local(kind: str, folder: Path) -> Warehouse:

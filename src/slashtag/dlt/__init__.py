@@ -8,7 +8,6 @@ docs/warehouse.md. `slashtag sync` and `slashtag audit` do that on the command l
 """
 
 from ._account import ShrunkListingError as ShrunkListingError
-from ._load import Audit as Audit
 from ._load import Difference as Difference
 from ._load import Load as Load
 from ._load import audit as audit

@@ -1,20 +1,17 @@
 """The links and tags of an account, as they are listed, beside the links that a warehouse holds."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from operator import attrgetter
+from operator import itemgetter
 
 from .. import ConfigurationError, ExportError, ShortUrl, Tag
+from ..export import tag_row, url_row
 from ._reconcile import Series
 from ._tables import TABLES, Row
 
-#: Columns of `links` that are told by the service.
-TOLD = [name for name in TABLES["links"] if name not in ("counted", "gone_at")]
-ID, SLASHTAG, HITS, TAG = map(TOLD.index, ("id", "slashtag", "hits", "tag_id"))
-GONE_AT = len(TOLD) + 1
-_told = attrgetter(*TOLD)
-_tag_row = attrgetter(*TABLES["tags"])
+_COLUMNS = ("id", "slashtag", "hits", "tag_id", "counted", "gone_at")
+ID, SLASHTAG, HITS, TAG, COUNTED, GONE_AT = map([*TABLES["links"]].index, _COLUMNS)
 
 
 class ShrunkListingError(ExportError):
@@ -22,37 +19,33 @@ class ShrunkListingError(ExportError):
 
 
 class Account:
-    """Links and tags as they are listed, and the rows of `links` that are held.
-
-    A slashtag has `changed` if the ids of its links are not those that are held: rows of clicks under it, if
-    there may be any, are `foreign`. `elsewhere` has those that changed, and those that no link has any more.
-    """
+    """Links and tags as they are listed, and the rows of `links` that are held."""
 
     def __init__(self, links: Iterable[ShortUrl], tags: Iterable[Tag], held: Sequence[Row]) -> None:
-        self.links = {link.id: _told(link) for link in links}
-        self.tags = sorted(map(_tag_row, tags))
+        self.links: dict[int, Row] = {link.id: url_row(link) for link in links}
+        self.tags: list[Row] = [*map(tag_row, tags)]
         self._held = {row[ID]: row for row in held}
         self._present = [row for row in held if row[GONE_AT] is None]
-        self._now, before = _by_slashtag(self.links.values()), _by_slashtag(self._present)
-        self.changed = {
-            name for name, hits in self._now.items() if hits.keys() != before.get(name, {}).keys()
-        }
-        self._clicked = {name for name, hits in self._now.items() if hits != before.get(name)}
-        ever_held = {row[SLASHTAG] for row in held}
-        self.foreign = self.changed & ever_held
-        self.elsewhere = self.changed | ever_held - self._now.keys()
 
     def series(self, *, by_tag: bool) -> list[Series]:
         """Return the series of links, and those of tags."""
-        now = {id: row[TAG] for id, row in self.links.items()}
-        pairs = [(row[TAG], now.get(row[ID])) for row in self._present]
-        retagged = {tag for pair in pairs if pair[0] != pair[1] for tag in pair}
-        tags = {name: id for id, name, *_ in self.tags if name}
-        moved = {name for name, id in tags.items() if id in retagged}
-        names = sorted(self._now, key=lambda name: -sum(self._now[name].values()))
-        gone = {row[SLASHTAG] for id, row in self._held.items() if id not in self.links}
-        links = Series("clicks_daily", names, self.changed, self._clicked, gone=gone)
-        return [links, Series("clicks_by_tag", [*tags], clicked={*tags}, moved=moved)][: 1 + by_tag]
+        names = {id: name for id, name, *_ in self.tags}
+        links = self._series("clicks_daily", itemgetter(SLASHTAG))
+        return [links, self._series("clicks_by_tag", lambda row: names.get(row[TAG]))][: 1 + by_tag]
+
+    def _series(self, table: str, name_of: Callable[[Row], str | None]) -> Series:
+        """Return the names of a table, given those to which the rows of links belong."""
+        gone = _hits((row for row in self._held.values() if row[ID] not in self.links), name_of)
+        before, now = gone | _hits(self._present, name_of), _hits(self.links.values(), name_of)
+        names = sorted(now, key=lambda name: -sum(now[name].values()))
+        uncounted = {name_of(row) for row in self._present if not row[COUNTED]}
+        # A link has left them, or was not counted: they may have rows of another one.
+        apart = {n for n in names if n in uncounted or before.get(n, {}).keys() - now[n].keys()}
+        new = now.keys() - before.keys()
+        clicked = {name for name in names if now[name] != before.get(name)} - new - apart
+        groups = [new, clicked, now.keys() - new - clicked - apart]
+        # The clicks of a link that is gone are no longer those of a tag.
+        return Series(table, names, groups, apart, gone.keys() if table == "clicks_daily" else set())
 
     def rows(self, uncounted: Collection[str | None], now: datetime) -> list[Row]:
         """Return the rows of links that are not held as such, given the slashtags that are not counted."""
@@ -80,10 +73,10 @@ class Account:
             )
 
 
-def _by_slashtag(rows: Iterable[Row]) -> dict[str, dict[int, int]]:
-    """Return the hits of the links of each slashtag, by id."""
+def _hits(rows: Iterable[Row], name_of: Callable[[Row], str | None]) -> dict[str, dict[int, int]]:
+    """Return the hits of the links of each slashtag, or tag, by id."""
     found = defaultdict[str, dict[int, int]](dict)
     for row in rows:
-        if (name := row[SLASHTAG]) is not None:
+        if name := name_of(row):
             found[name][row[ID]] = row[HITS] or 0
-    return dict(found)
+    return found

@@ -1,63 +1,75 @@
 """One loop for loads and audits: what a table holds is compared with what the service counts.
 
-| Months | What is asked about a hundred links at once |
-|---|---|
-| that of yesterday, and today's | their days |
-| a first month without its 1st, and those in which the offset of the zone changes | their days |
-| all others | the sum of each month, by all-time statistics |
+The rows of a table belong to names: slashtags, or tags. The loop goes over all names and all months. It
+yields the names that differ in a month, with all that is held of them there and all that is counted: a load
+replaces their rows, an audit reports them.
 
-In a month in which a hundred differ they are asked for one by one (packed search), and those whose days or
-labels differ are yielded. So are, without such a question, new and renamed links, and those with other hits
-than at the last load, in the last months. An answer with fewer clicks than are held is asked for once more.
-A comparison needs no memory: whatever went wrong before is a difference now. What cancels out among a hundred
-links differs in a later comparison, whose hundreds are others.
+1. Names are put into batches of at most a hundred, at random. New names have batches of their own, and so
+   have those whose links have other hits than at the last load, as they probably differ.
+2. One request, of all-time statistics, has the clicks of a batch in each month, all its names together. As
+   it has one UTC offset, a zone with daylight saving takes two; and a month in which it changes its offset
+   takes one of its own, of a range of days, whose sum is compared.
+3. In a month in which the clicks of a batch are not the sum of its rows, each of its names is requested by
+   days and labels, the last month first, and those that differ are yielded. A name with fewer clicks than
+   are held is requested once more, past caches, before that is believed.
+
+Sums do not show everything. A name that a link has left since the last load may have rows of that link, and
+one that could not be counted then may have any: they are in no batch, but requested by days in every month.
+Names whose labels do not add up to their days are, in that month. Rows of a name that no link has are yielded
+without a request, but those of deleted links are left alone.
+
+There is no memory but the tables: whatever went wrong before is a difference now. What cancels out among the
+names of a batch is seen by a later load, which puts them into other batches.
 """
 
-import logging
 import random
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence, Set
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, timedelta, timezone, tzinfo
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from .. import AllTime, AsyncSession, DateRange, Failure, OnError, Progress
 from .._internal import run_workers, windows
+from ..tables import batches
 from ._tables import BY_DIMENSION, Span
 from ._warehouse import Warehouse
 
-log = logging.getLogger("slashtag")
 DAY = timedelta(days=1)
-#: Links in a request; and of those of which some surely differ, as all are asked for one by one then.
-HUNDRED, FEW = 100, 25
-#: Requests for a small account, so that links whose faults cancel out are not always in the same one.
+#: Names in a batch, at most.
+HUNDRED = 100
+#: Batches of a small account, so that names whose faults cancel out are not always in the same one.
 LEAST = 6
-#: Links that are asked for one by one, and whose rows are read, at once.
+#: Names that are requested one by one, and whose rows are replaced, at once.
 MANY = 5_000
 #: Label of clicks for which the service gives none: the labels of a dimension add up to all clicks.
 NO_LABEL = "(not given)"
 
-Names = Sequence[str]
-#: Clicks by table and what a row has between its name and its clicks, which is a day, or the first one of a
-#: month, a dimension and a label; or sums by day, or by the first day of months.
+#: Clicks of a name in a month, by cell: table, day (or first of the month), dimension and label.
 Clicks = Counter[Any]
 
 
 class Series(NamedTuple):
-    """The names of a table, those with the most hits first, and what is known of them.
+    """The names of a table that are listed, those with the most hits first.
 
-    `changed` ones have no rows yet, as they are those of other links than at the last load; `clicked` ones,
-    those among them, have other hits than then, and `moved` ones may have other days where sums are equal.
-    Rows of `gone` names are not compared; those of all other names are differences.
+    `groups` has those that may be in a batch together; those `apart` are requested one by one, in every
+    month. Rows of names that are not listed are left alone if they are `kept`.
     """
 
     table: str
-    names: Names
-    changed: Set[str] = frozenset()
-    clicked: Set[str] = frozenset()
-    moved: Set[str] = frozenset()
-    gone: Set[str] = frozenset()
+    names: Sequence[str]
+    groups: Sequence[Set[str]]
+    apart: Set[str]
+    kept: Set[str]
+
+
+class Batch(NamedTuple):
+    """Names that are asked about together, and what is held of them all, by month."""
+
+    names: Sequence[str]
+    held: Counter[date]
 
 
 class Found(NamedTuple):
@@ -70,25 +82,13 @@ class Found(NamedTuple):
     @property
     def cells(self) -> list[Any]:
         """The cells that differ."""
-        return _unlike(self.held, self.counted)
-
-
-class Question(NamedTuple):
-    """What is asked about many names at once, and the months that the answer is about."""
-
-    query: DateRange | AllTime
-    zone: tzinfo
-    months: Sequence[date]
-
-    @property
-    def by_day(self) -> bool:
-        """Whether the answer has days, not sums of months."""
-        return isinstance(self.query, DateRange)
+        held, counted = self.held, self.counted
+        return sorted(cell for cell in {**held, **counted} if held[cell] != counted[cell])
 
 
 @dataclass
 class Comparison:
-    """Comparison of a table of clicks with the service, from the first day to the last.
+    """Comparison of a table of clicks with the service, from the first day of a month to the last day.
 
     `failed` names in the end what could not be asked about. Labels of `dimensions` are compared beside days.
     """
@@ -105,117 +105,96 @@ class Comparison:
     failed: set[str] = field(default_factory=set[str])
 
     async def run(self) -> AsyncIterator[tuple[Span, list[Found]]]:
-        """Yield what differs in each month, the last ones first.
+        """Yield what differs, with the days of its month: rows of other names, then the last month first."""
+        months = [self.first]
+        while (after := _end(months[-1]) + DAY) <= self.last:
+            months.append(after)
+        self._differing = {month: [self.series.apart] for month in months}
+        made = [*self._make_batches()]
+        async for strays in self._read(months, made):
+            yield strays
+        for (query, zone), asked in self._questions(months):
+            await run_workers(made, partial(self._compare, query, zone, asked), 64)
+        for done, month in enumerate(reversed(months), 1):
+            differing = {*chain(*self._differing.pop(month))} - self.failed
+            if names := [name for name in self.series.names if name in differing]:
+                cells = await self._cells(month)
+                for some in batches(names, MANY):
+                    yield self._span(month), await self._ask_each(month, some, cells)
+            if self.progress is not None:
+                self.progress(done, len(months))
 
-        The spans of the first and the last month have all days before and after: no row of these is right.
-        """
-        self._months = _months(self.first, self.last)
-        questions, batches = self._make_questions(), self._make_batches()
-        done = 0
-        for question in questions:
-            self._todo = {month: {*self.series.moved} for month in question.months}
-            held = [Clicks() for _ in batches]
-            async for strays in self._read(question, batches, held):
-                yield strays
-            await run_workers(zip(batches, held, strict=True), partial(self._compare, question), 64)
-            for month in reversed(question.months):
-                todo = self._todo.pop(month) - self.failed
-                names = [name for name in self.series.names if name in todo]
-                cells = await self._cells(month) if names else defaultdict[str, Clicks](Clicks)
-                for n in range(0, len(names), MANY):
-                    yield self._span(month), await self._ask_each(month, names[n : n + MANY], cells)
-                done += 1
-                if self.progress is not None:
-                    self.progress(done, len(self._months))
-
-    def _make_questions(self) -> list[Question]:
-        """Return what is asked about each batch: the days of some months, first the last ones, and sums."""
-        days, sums = [list[date]()], defaultdict[timedelta, list[date]](list)
-        for month in self._months:
-            offsets = {each.offset for each in windows(month, _after(month) - DAY, self.zone)}
-            if _after(month) >= self.last:
-                days[0].append(month)
-            elif len(offsets) > 1 or month < self.first:
-                days.append([month])
-            else:
-                sums[offsets.pop()].append(month)
-        all_time = (Question(AllTime(), timezone(offset), months) for offset, months in sums.items())
-        return [*map(self._days_of, days), *all_time]
-
-    def _days_of(self, months: Sequence[date]) -> Question:
-        query = DateRange(max(months[0], self.first), min(_after(months[-1]) - DAY, self.last))
-        return Question(query, self.zone, months)
-
-    def _make_batches(self) -> list[Names]:
-        """Return the names that are asked about together, all of a batch as well known as each other."""
-        (table, all_names, changed, clicked, moved, _), found = self.series, list[Names]()
-        quiet = {*all_names} - changed - clicked
-        for kind, size in ((changed, FEW), (clicked - changed, FEW), (quiet, HUNDRED)):
-            names = [name for name in all_names if name in kind - moved]
+    def _make_batches(self) -> Iterator[Batch]:
+        for group in self.series.groups:
+            names = sorted(group)
             random.shuffle(names)
-            count = max(-(-len(names) // size), min(len(names), LEAST))
-            count = len(names) if table == "clicks_by_tag" else count
-            found += (names[n::count] for n in range(count))
-        return found
+            # A request is about one tag.
+            most = 1 if self.series.table == "clicks_by_tag" else HUNDRED
+            count = max(-(-len(names) // most), min(len(names), LEAST))
+            yield from (Batch(names[n::count], Counter()) for n in range(count))
+
+    def _questions(self, months: Sequence[date]) -> Iterable[tuple[tuple[Any, tzinfo], list[date]]]:
+        """Return what is asked about each batch, with its zone and the months that the answer is about."""
+        found = defaultdict[tuple[Any, tzinfo], list[date]](list)
+        for month in months:
+            offset, *more = {each.offset for each in windows(month, _end(month), self.zone)}
+            found[(self._days(month), self.zone) if more else (AllTime(), timezone(offset))].append(month)
+        return found.items()
 
     async def _read(
-        self, question: Question, batches: Sequence[Names], sums: Sequence[Clicks]
+        self, months: Sequence[date], made: Sequence[Batch]
     ) -> AsyncIterator[tuple[Span, list[Found]]]:
         """Add up what is held of each batch. Yield what should not be there."""
-        sum_of = {name: held for names, held in zip(batches, sums, strict=True) for name in names}
-        expected = {*self.series.names} | self.series.gone
-        for month in question.months:
+        batch_of = {name: batch for batch in made for name in batch.names}
+        expected = {*self.series.names, *self.series.kept}
+        for month in months:
             cells = await self._cells(month)
-            for name in cells.keys() & sum_of.keys() - self.failed:
-                sum_of[name].update(self._sum(question, cells[name]))
-                if not self._adds_up(cells[name]):
-                    self._todo[month].add(name)
+            for name in cells.keys() & batch_of.keys():
+                sums = Counter[str]()
+                for (_, _, *label), clicks in cells[name].items():
+                    sums[label[0] if label else ""] += clicks
+                batch_of[name].held[month] += sums[""]
+                if sums != Counter(dict.fromkeys(("", *self.dimensions), sums[""])):
+                    self._differing[month].append({name})
             yield self._span(month), [Found(name, cells[name], Clicks()) for name in cells.keys() - expected]
 
-    async def _compare(self, question: Question, batch: tuple[Names, Clicks]) -> None:
+    async def _compare(self, query: Any, zone: tzinfo, months: Sequence[date], batch: Batch) -> None:
         """Note in which months the names of a batch may differ; in all, if one of them fails."""
-        (names, held), months = batch, question.months
-        is_recent = question.months[-1] == self._months[-1]
-        differs = is_recent and names[0] in self.series.clicked
-        asked = [name for name in names if name not in self.failed]
-        if asked and not differs:
-            stats = await self._collect(question, asked)
-            if stats.complete:
-                months = [*{*map(self._month_of, _unlike(held, _counts(question, stats)))}]
+        asked = {name for name in batch.names if name not in self.failed}
+        stats = await self._collect(query, zone, asked)
         for month in months:
-            self._todo[month].update(asked)
+            is_sum = isinstance(query, DateRange)
+            counted = (
+                stats.total if is_sum else stats.clicks_breakdown.get(month.year, {}).get(month.month, 0)
+            )
+            if counted != batch.held[month] or not stats.complete:
+                self._differing[month].append(asked)
 
-    async def _ask_each(self, month: date, names: Names, cells: defaultdict[str, Clicks]) -> list[Found]:
+    async def _ask_each(
+        self, month: date, names: Sequence[str], cells: defaultdict[str, Clicks]
+    ) -> list[Found]:
         """Ask for the days of names one by one, and return those that differ."""
-        question, found = self._days_of([month]), list[Found]()
+        found = list[Found]()
         each = self.session.stats.collect_each(
-            question.query, **self._selected(names), timezone=self.zone, on_error=self._fail
+            self._days(month), **self._selected(names), timezone=self.zone, on_error=self._fail
         )
         async with each:
-            async for name, answer in each:
-                stats: Any = answer
-                held = self._sum(question, cells[name])
-                if any(clicks > stats.clicks.get(day, 0) for day, clicks in held.items()):
-                    stats = await self._collect(question, [name], fresh=True)
+            async for name, stats in each:
+                if cells[name] - self._cells_of(stats, month):
+                    stats = await self._collect(self._days(month), self.zone, [name], fresh=True)
                 if stats.complete:
-                    one = Found(name, cells[name], self._cells_of(stats, month))
-                    found += [one] * bool(one.cells)
-                elif name not in self.failed:
+                    found.append(Found(name, cells[name], self._cells_of(stats, month)))
+                else:
                     self.failed.add(name)
-                    log.warning("%s: answers contradict themselves, or lack days", name)
-        return found
+        return [each for each in found if each.held != each.counted]
 
-    async def _collect(self, question: Question, names: Names, *, fresh: bool = False) -> Any:
+    async def _collect(self, query: Any, zone: tzinfo, names: Iterable[str], *, fresh: bool = False) -> Any:
         """Return the statistics of names together, without those that fail."""
         return await self.session.stats.collect(
-            question.query,
-            **self._selected(names),
-            timezone=question.zone,
-            on_error=self._fail,
-            fresh=fresh,
+            query, **self._selected(names), timezone=zone, on_error=self._fail, fresh=fresh
         )
 
-    def _selected(self, names: Names) -> dict[str, Any]:
+    def _selected(self, names: Iterable[str]) -> dict[str, Any]:
         return {"tags" if self.series.table == "clicks_by_tag" else "keys": names}
 
     def _fail(self, failure: Failure) -> None:
@@ -232,23 +211,12 @@ class Comparison:
         return found
 
     def _span(self, month: date) -> Span:
-        """Return the days whose rows belong to a month."""
-        return (
-            date.min if month == self._months[0] else month,
-            date.max if month == self._months[-1] else _after(month) - DAY,
-        )
+        """Return the days whose rows belong to a month: the first and the last have all before and after."""
+        end = _end(month)
+        return date.min if month == self.first else month, date.max if end >= self.last else end
 
-    def _month_of(self, day: date) -> date:
-        """Return the month to which the rows of a day belong."""
-        return min(max(day.replace(day=1), self._months[0]), self._months[-1])
-
-    def _sum(self, question: Question, cells: Clicks) -> Clicks:
-        """Add up the days of what is held, as an answer has them: by day, or by month."""
-        found = Clicks()
-        for (table, day, *_), clicks in cells.items():
-            if table == self.series.table:
-                found[day if question.by_day else self._month_of(day)] += clicks
-        return found
+    def _days(self, month: date) -> DateRange:
+        return DateRange(month, min(_end(month), self.last))
 
     def _cells_of(self, stats: Any, month: date) -> Clicks:
         """Return the clicks of an answer, by cell."""
@@ -259,34 +227,7 @@ class Comparison:
             found[BY_DIMENSION, month, dimension, NO_LABEL] += stats.total - sum(labels.values())
         return found
 
-    def _adds_up(self, held: Clicks) -> bool:
-        """Whether the labels of each dimension, and of no other, have the clicks of the days."""
-        sums = Counter[str]()
-        for (_, _, *label), clicks in held.items():
-            sums[label[0] if label else ""] += clicks
-        return sums == Counter(dict.fromkeys(("", *self.dimensions), sums[""]))
 
-
-def _counts(question: Question, stats: Any) -> Clicks:
-    """Return the clicks of an answer, by day or by month."""
-    if question.by_day:
-        return Clicks(stats.clicks)
-    years = stats.clicks_breakdown
-    return Clicks({month: years.get(month.year, {}).get(month.month, 0) for month in question.months})
-
-
-def _unlike(one: Clicks, other: Clicks) -> list[Any]:
-    return sorted(key for key in {**one, **other} if one[key] != other[key])
-
-
-def _after(month: date) -> date:
-    """Return the first day of the next month."""
-    return (month + 31 * DAY).replace(day=1)
-
-
-def _months(first: date, last: date) -> list[date]:
-    """Return the first days of the months from one day to another."""
-    months = [first.replace(day=1)]
-    while (after := _after(months[-1])) <= last:
-        months.append(after)
-    return months
+def _end(month: date) -> date:
+    """Return the last day of a month."""
+    return (month + 31 * DAY).replace(day=1) - DAY

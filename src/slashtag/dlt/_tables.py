@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+from .._arrow import Kind
 
 Row = tuple[Any, ...]
 #: First and last day.
@@ -11,24 +13,21 @@ Span = tuple[date, date]
 BY_DIMENSION = "clicks_by_dimension"
 
 _COLUMNS = """
-links: id BIGINT, slashtag TEXT, short_url TEXT, destination TEXT, hits BIGINT, redirect_code BIGINT,
-    tag_id BIGINT, created_at TIMESTAMP, updated_at TIMESTAMP, counted BOOLEAN, gone_at TIMESTAMP
-tags: id BIGINT, name TEXT, description TEXT, created_at TIMESTAMP
-clicks_daily: slashtag TEXT, date DATE, clicks BIGINT
-clicks_by_tag: tag TEXT, date DATE, clicks BIGINT
-clicks_by_dimension: slashtag TEXT, month DATE, dimension TEXT, label TEXT, clicks BIGINT
-loads: loaded_at TIMESTAMP, timezone TEXT, since DATE, through DATE, by_tag BOOLEAN, dimensions TEXT,
-    complete BOOLEAN, missing_links BIGINT, missing TEXT, requests BIGINT, seconds DOUBLE,
-    version TEXT, format BIGINT
+links: id int, slashtag text, short_url text, destination text, hits int, redirect_code int, tag_id int,
+    created_at timestamp, updated_at timestamp, counted bool, gone_at timestamp
+tags: id int, name text, description text, created_at timestamp
+clicks_daily: slashtag text, date date, clicks int
+clicks_by_tag: tag text, date date, clicks int
+clicks_by_dimension: slashtag text, month date, dimension text, label text, clicks int
+loads: loaded_at timestamp, timezone text, since date, through date, by_tag bool, dimensions text,
+    complete bool, missing text, version text, format int
 """
-#: Columns of each table, with their types in DuckDB's SQL. Rows are named by the first column. Tables of
-#: clicks have a day, or the first one of a month, as the second column, and the clicks as the last.
-TABLES: dict[str, dict[str, str]] = {}
+#: Columns of each table, with the kind of their values. Rows are named by the first column. Tables of clicks
+#: have a day, or the first one of a month, as the second column, and the clicks as the last.
+TABLES: dict[str, dict[str, Kind]] = {}
 for _line in _COLUMNS.replace("\n    ", " ").strip().splitlines():
     _table, _, _columns = _line.partition(": ")
-    for _column in _columns.split(", "):
-        _name, _kind = _column.split()
-        TABLES.setdefault(_table, {})[_name] = _kind
+    TABLES[_table] = dict(cast(Any, map(str.split, _columns.split(", "))))
 
 
 class Replacement(NamedTuple):

@@ -1,11 +1,10 @@
 """Warehouses: which destination a path or name is, and errors of it in one line."""
 
-import asyncio
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from datetime import date, datetime
 from functools import partial
 from importlib import import_module
@@ -62,7 +61,12 @@ class Warehouse:
         url = None if path is None else object_url(path)
         if path is not None and url is None:
             check_local_path(path)
-        self.destination = destination or _kind_of(path, url)
+        if path is not None and destination is None:
+            is_folder = url or os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
+            destination = "filesystem" if is_folder else "duckdb"
+        if destination is None:
+            raise InvalidRequestError("give the path of a file, folder or bucket, or a destination")
+        self.destination = destination
         if (self.destination in LOCAL) != (path is not None) or (url and self.destination != "filesystem"):
             needs = "takes no path" if path is not None else "needs the path of its file or folder"
             raise InvalidRequestError(f"{self.destination} {needs}")
@@ -71,23 +75,13 @@ class Warehouse:
         self.place = str(url or self._path or self.destination)
 
     def __enter__(self) -> Self:
-        # A connection does one thing at a time.
-        self._turn, self._held = asyncio.Lock(), ExitStack()
-        is_new = self._path is not None and not self._path.exists()
         with self._errors(), ExitStack() as held:
             if self._path is not None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 if self.destination != "duckdb":  # which locks its file itself
                     held.enter_context(FileLock(f"{self._path}.lock", blocking=False))
-            try:
-                self._store = self._connect(held)
-                held.callback(self._store.close)
-                self._store.open()
-            except Exception:
-                if self.destination == "duckdb" and self._path and is_new:
-                    # A file whose beginning alone is there, as of a full disk, could not be opened again.
-                    self._path.unlink(missing_ok=True)
-                raise
+            self._store = self._connect(held)
+            self._store.open()
             self._held = held.pop_all()
         return self
 
@@ -98,15 +92,13 @@ class Warehouse:
     def _connect(self, held: ExitStack) -> Database | Folder:
         destination: Any = self.destination
         destinations: Any = dlt.destinations
-        settings: Any = dlt.config
-        for name, value in (("runtime.dlthub_telemetry", False), ("runtime.log_level", "CRITICAL")):
-            if settings.get(name) is None:
-                settings[name] = value
+        dlt.config["runtime.dlthub_telemetry"] = False
+        dlt.config["runtime.log_level"] = "CRITICAL"
         if destination == "duckdb":
             destination = destinations.duckdb(held.enter_context(import_module("duckdb").connect(self._path)))
         elif destination == "sqlite":
             sqlalchemy: Any = import_module("sqlalchemy")
-            url = sqlalchemy.URL.create("sqlite", database=self.place, query={"timeout": "30"})
+            url = sqlalchemy.URL.create("sqlite", database=self.place)
             engine = sqlalchemy.create_engine(url, connect_args={"detect_types": sqlite3.PARSE_DECLTYPES})
             held.callback(engine.dispose)
             destination = destinations.sqlalchemy(engine)
@@ -115,22 +107,19 @@ class Warehouse:
         found: Any = dlt.dataset(destination, self.dataset, dlt.Schema("slashtag"))
         if self.destination == "filesystem":
             return Folder(found.destination_client.fs_client, found.destination_client.dataset_path)
-        return Database(found.sql_client)
+        database = Database(found.sql_client)
+        held.callback(database.close)
+        return database
 
     async def rows(self, table: str, span: Span | None = None) -> list[Row]:
         """Return the rows of a table, or those of the days of some months."""
-        rows: list[Row] = await self._call(self._store.rows, table, span)
-        return rows
+        with self._errors():
+            return await in_thread(partial(self._store.rows, table, span))
 
     async def replace(self, *changes: Replacement) -> None:
         """Replace rows of tables, in a database in one transaction."""
-        some = [each for each in changes if each.names is None or each.names]
-        await self._call(self._store.replace, some)
-
-    async def _call(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        async with self._turn:
-            with self._errors():
-                return await in_thread(partial(work, *arguments))
+        with self._errors():
+            await in_thread(partial(self._store.replace, changes))
 
     @contextmanager
     def _errors(self) -> Generator[None, None, None]:
@@ -146,17 +135,5 @@ class Warehouse:
             while deeper := cause.__cause__:
                 cause = deeper
             (line, *_) = str(cause).strip().splitlines() or [type(cause).__name__]
-            text = _CREDENTIALS.sub("***", line)
-            raise ExportError(f"{self.place} failed: {text}; what is loaded stays, load again") from None
-
-
-def _kind_of(path: str | os.PathLike[str] | None, url: str | None) -> str:
-    """Return the destination that a path is of, or is for if it is missing."""
-    if path is None:
-        raise InvalidRequestError("give the path of a file, folder or bucket, or a destination")
-    if url is not None or os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir():
-        return "filesystem"
-    head = b""
-    with suppress(OSError), Path(path).open("rb") as file:  # the destination tells what is wrong
-        head = file.read(16)
-    return "sqlite" if head == b"SQLite format 3\0" else "duckdb"
+            line = f"{self.place} failed: {_CREDENTIALS.sub('***', line)}"
+            raise ExportError(f"{line}; what is loaded stays, load again") from None

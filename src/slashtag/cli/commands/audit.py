@@ -24,8 +24,6 @@ DIFFERENCES = Table(
         Column("label"),
     )
 )
-#: So many slashtags are named on stderr.
-NAMED = 3
 
 
 @command
@@ -55,13 +53,10 @@ async def audit(
             )
             run.end_bars()
             writer.write(map(astuple, found.differences))
-    if not found.is_proved:
+    if not found.complete:
         run.mark_incomplete()
-    if found.changed:
-        names = ", ".join(map(repr, found.changed[:NAMED]))
-        run.say(f"new or renamed since the load, not compared: {names}, {len(found.changed):,} in all")
-    verdict = "no differences" if found.is_proved else "not all of it is proved"
+    verdict = "no differences" if found.complete else "not all could be compared"
     if found.differences:
         verdict = many(len(found.differences), "difference")
     days = f"{between(str(found.since), str(found.through))} ({found.timezone})"
-    run.say(f"{many(found.links, 'link')}, {days}: {verdict}; {run.cost()}")
+    run.say(f"{days}: {verdict}; {run.cost()}")

@@ -17,14 +17,14 @@ RETRY = RetryPolicy(max_attempts=5)
 TARGET: Any = Argument(
     None,
     metavar="[PATH]",
-    help="A DuckDB or SQLite file, or a folder for Parquet files, which ends in / if it is new; or s3://, "
-    "gs:// or az:// and the name of a bucket.",
+    help="A DuckDB file, or a folder for Parquet files, which ends in / if it is new; or s3://, gs:// or "
+    "az:// and the name of a bucket; with --destination sqlite a SQLite file.",
 )
 DESTINATION: Any = Option(
     None,
     metavar="NAME",
     help="duckdb, sqlite, filesystem, or another destination of dlt's, such as postgres or bigquery, "
-    "described by dlt's configuration. Default: what the path is, and duckdb for a new file.",
+    "described by dlt's configuration. Default: filesystem for a folder or a bucket, duckdb for a file.",
 )
 DATASET: Any = Option(None, metavar="NAME", help="Schema of the tables. Default: slashtag.")
 
@@ -32,7 +32,7 @@ DATASET: Any = Option(None, metavar="NAME", help="Schema of the tables. Default:
 @command
 async def sync(
     run: Run,
-    since: datetime = Option(formats=["%Y-%m-%d"], metavar="DATE", help="First day, YYYY-MM-DD."),
+    since: datetime = Option(formats=["%Y-%m-%d"], metavar="DATE", help="YYYY-MM-DD: the first month."),
     target: str | None = TARGET,
     destination: str | None = DESTINATION,
     dataset: str | None = DATASET,
@@ -49,8 +49,8 @@ async def sync(
 ) -> None:
     """Load links, tags and clicks by day into a destination, and bring it up to date when run again.
 
-    All that is there is compared with the service, and what differs is loaded: what is unchanged costs two
-    requests for a hundred links. An interrupted run goes on where it stopped. The exit code is 3 where links
+    All that is there is compared with the service, and what differs is loaded: what is unchanged costs one
+    request for a hundred links. An interrupted run goes on where it stopped. The exit code is 3 where links
     failed, which the next run requests again, and where a listing shrank, so that nothing was loaded.
     """
     loading = imported("sync")
