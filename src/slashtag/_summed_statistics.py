@@ -248,7 +248,6 @@ class RunningSum(Generic[S]):
     def __init__(self, kind: type[S], span: Span | None = None) -> None:
         self._kind, self._span = kind, span
         self._members = asdict(kind())
-        self._shared = dict[str, None].fromkeys(self._members.pop("shared"))
         self._with_clicks = 0
 
     def add(self, part: S, /) -> None:
@@ -263,18 +262,15 @@ class RunningSum(Generic[S]):
             else:
                 self._members[name] = (value and more) if isinstance(value, bool) else value + more
         self._with_clicks += part.total > 0
-        self.add_shared(part.shared)
 
-    def add_missing(self, requests: int) -> None:
-        """Count requests whose answers are missing; a negative number for those that are there after all."""
-        self._members["missing"] += requests
-
-    def add_shared(self, slashtags: Iterable[str]) -> None:
-        """Name slashtags that several of the links given have."""
-        self._shared |= dict.fromkeys(slashtags)
+    def note(self, *, missing: int = 0, shared: Iterable[str] = ()) -> None:
+        """Count requests that are missing (negative: there after all) and name shared slashtags."""
+        self._members["missing"] += missing
+        self._members["shared"] += tuple(shared)
 
     def result(self) -> S:
         """Return the sum so far."""
         members = self._members.copy()
+        members["shared"] = tuple(dict.fromkeys(members["shared"]))
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
-        return self._kind(**members, shared=tuple(self._shared))
+        return self._kind(**members)

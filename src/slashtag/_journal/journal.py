@@ -74,9 +74,8 @@ class Journal:
         was removed moves those after it.
         """
         names, places = list(names), self._file.places
-        new = [name for name in dict.fromkeys(names) if name not in places]
-        added = list(enumerate(new, len(places)))
-        places.update((name, place) for place, name in added)
+        # Each new one gets the next place.
+        added = [(places.setdefault(name, len(places)), name) for name in names if name not in places]
         self._put(ADD_LINK, added)
         return sorted(names, key=places.__getitem__)
 

@@ -178,7 +178,7 @@ class _Group(Generic[R]):
             self._ended.add(name)
             total = self._sums.pop(name, None) or empty_sum(self._plan.query, self._plan.span)
             if len(self._link_ids.get(name, ())) > 1:
-                total.add_shared([name])
+                total.note(shared=[name])
             await self._results.put((name, total.result()))
 
     def _tell(self, time_slice: TimeSlice, known: int) -> None:

@@ -122,7 +122,7 @@ class StatsRun:
             except SlashtagError as error:
                 return error
             if request.selector.link_ids:
-                running_sum.add_shared(request.selector.shared)
+                running_sum.note(shared=request.selector.shared)
             return None
 
         async def work(request: StatsRequest) -> None:
@@ -146,7 +146,7 @@ class StatsRun:
         requests = chain.from_iterable(each._requests() for each in plans)
         await run_workers(requests, work, self.workers)
         self.tell_failures(plan)
-        running_sum.add_missing(self.missing)
+        running_sum.note(missing=self.missing)
         return running_sum.result()
 
     async def ask(self, request: StatsRequest) -> Any:
