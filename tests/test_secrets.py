@@ -107,16 +107,12 @@ _HEAD = b"HTTP/1.1 200 OK\r\n"
 ECHOES: dict[str, Callable[[Request], Answer]] = {
     **{
         f"envelope {status}": lambda request, status=status: envelope(status, echo(request), None)
-        for status in (400, 401, 404, 500, 502)
+        for status in (400, 401, 500)
     },
     "envelope in a 200": lambda request: envelope(400, echo(request), [], http_status=200),
     "data": lambda request: envelope(400, "No.", {echo(request): [{"in": echo(request)}]}),
     "page": lambda request: wires.response(500, line(request), [("Content-Type", "text/html")]),
     "page, 200": lambda request: wires.response(200, line(request)),
-    "password over and over": lambda request: wires.response(200, PASSWORD.encode() * 2_000),
-    "cut by the excerpt": lambda request: wires.response(
-        200, b"x" * 190 + APIKEY.encode() + PASSWORD.encode()
-    ),
     "too large": lambda request: wires.response(200, line(request) * 50),
     "wrong data": lambda request: ok(echo(request)),
     "wrong member": lambda request: ok({"page": echo(request), "rows_updated": echo(request)}),

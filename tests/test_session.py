@@ -225,18 +225,6 @@ async def test_a_view_has_its_own_timeout_retry_and_size() -> None:
         assert told.value.attempts == 1
 
 
-async def test_a_session_ends_with_its_view() -> None:
-    async with Wire(ok(PAGE)) as wire:
-        session = connect(wire)
-        view = session.with_options(timeout=1)
-        await get(session)
-        await view.aclose()
-        for one in (session, view):
-            with pytest.raises(SessionClosedError):
-                await get(one)
-        await wire.abandoned()
-
-
 # --- the end -------------------------------------------------------------------------------------------
 
 
@@ -261,25 +249,20 @@ USES = [get, put, post, listed, collected, collected_each, entered]
 
 
 @pytest.mark.parametrize("use", USES)
-async def test_a_closed_session_refuses_every_use(use: Callable[[AsyncSession], Any]) -> None:
-    async with Wire([]) as wire:
+@pytest.mark.parametrize("by_view", [False, True])
+async def test_a_closed_session_refuses_every_use(use: Callable[[AsyncSession], Any], by_view: bool) -> None:
+    async with Wire([ok(PAGE)]) as wire:
         session = connect(wire)
         view = session.with_options(timeout=1)
+        await get(session)
+        await asyncio.gather(*((view if by_view else session).aclose() for _ in range(5)))
         await session.aclose()
         for one in (session, view, session.with_options(timeout=1)):
             with pytest.raises(SessionClosedError):
                 await use(one)
-        assert wire.connections == 0
-    assert repr(session).endswith("(closed)>")
-
-
-async def test_closing_again_and_at_once_is_safe() -> None:
-    async with Wire(ok(PAGE)) as wire:
-        session = connect(wire)
-        await get(session)
-        await asyncio.gather(*(session.aclose() for _ in range(5)))
-        await session.aclose()
         await wire.abandoned()
+        assert wire.connections == 1
+    assert repr(session).endswith("(closed)>")
 
 
 async def test_a_cancelled_end_is_an_end() -> None:

@@ -226,35 +226,6 @@ def test_a_batch_whose_answer_does_not_add_up_has_each_slashtag_asked_alone(answ
 RECENT = Day(datetime.now(UTC).date() - timedelta(days=2))
 
 
-@examples(75)
-@given(
-    st.lists(st.integers(0, 3), min_size=1, max_size=40),
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 39)), max_size=4),
-    st.booleans(),
-)
-def test_late_clicks_never_make_a_link_lose_any(
-    clicks: list[int], late: list[tuple[int, int]], fails: bool
-) -> None:
-    keys = [f"k{n}" for n in range(len(clicks))]
-    before = dict(zip(keys, clicks, strict=True))
-    service = Counter(dict(before), honest)
-
-    def send(call: Call[Any]) -> RangeAnswer:
-        # Each late click is counted from a certain request on.
-        for at, n in late:
-            if at == len(service.asked):
-                service.clicks[keys[n % len(keys)]] += 1
-        if fails and call.keys == ("k0",):
-            raise ServerError("broken", status=500, method="GET", path=call.path)
-        return service(call)
-
-    failures: list[Failure] = []
-    totals = each_total(send, keys, RECENT, on_error=failures.append)
-    assert set(keys) - set(totals) == {key for failure in failures for key in failure.keys}
-    for key, total in totals.items():
-        assert before[key] <= total <= service.clicks[key]
-
-
 def test_a_batch_that_has_changed_is_asked_again_past_caches() -> None:
     keys, again = [f"k{n}" for n in range(100)], set[tuple[str, ...]]()
     for at in range(1, 20):
