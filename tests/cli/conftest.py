@@ -176,7 +176,7 @@ def one_more_link(box: Sandbox, slashtag: str, **members: Any) -> Iterator[int]:
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions have little patience, so that a service that is down is noticed sooner."""
-    policy = RetryPolicy(backoff_base=0.001, max_elapsed=1)
+    policy = RetryPolicy(max_attempts=2, backoff_base=0.001, max_elapsed=20)
     monkeypatch.setattr("slashtag._session.RetryPolicy", lambda: policy)
 
 
