@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import GeoStats, PeriodStats, RangeStats, Statistics
-from slashtag._summed_statistics import RunningSum
 
 counts = st.dictionaries(st.sampled_from(["x", "y", "z", "Other"]), st.integers(1, 5), max_size=4)
 breakdowns = st.dictionaries(
@@ -130,16 +129,6 @@ def test_only_statistics_of_one_kind_add_up(other: Any) -> None:
     for add in (lambda: RangeStats() + other, lambda: other + RangeStats()):
         with pytest.raises(TypeError):
             add()
-
-
-@given(alike)
-def test_a_running_sum_tells_what_it_has_so_far(parts: list[Any]) -> None:
-    kind = type(parts[0])
-    running, found = RunningSum(kind), list[Any]()
-    for part in parts:
-        running.add(part)
-        found.append(running.result())
-    assert found == [kind.merge(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
 def test_shared_slashtags_of_all_parts_are_named_once() -> None:

@@ -36,7 +36,7 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
 
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     """Drop labels without clicks but `Other`, so that results do not depend on how a query was split."""
-    return {label: n for label, n in counts.items() if n or label == OTHER}
+    return counts if all(counts.values()) else {k: n for k, n in counts.items() if n or k == OTHER}
 
 
 class Statistics(Record, frozen=True, kw_only=True):
@@ -163,10 +163,12 @@ class RangeStats(LabelStats, frozen=True, kw_only=True):
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
         super()._finish(members, span, several=several)
-        first, last = (day.toordinal() for day in span) if span is not None else (0, -1)
-        clicks = dict.fromkeys(map(date.fromordinal, range(first, last + 1)), 0)
-        clicks |= members["clicks"]  # of which some may be outside the span
-        members["clicks"] = dict(sorted(clicks.items()))
+        clicks: dict[date, int] = members["clicks"]
+        if span is None:
+            members["clicks"] = dict(sorted(clicks.items()))
+        else:
+            first, last = (day.toordinal() for day in span)
+            members["clicks"] = dict.fromkeys(map(date.fromordinal, range(first, last + 1)), 0) | clicks
 
 
 class PeriodStats(LabelStats, frozen=True, kw_only=True):
@@ -269,8 +271,8 @@ class RunningSum(Generic[S]):
         self._members["shared"] += tuple(shared)
 
     def result(self) -> S:
-        """Return the sum so far."""
-        members = self._members.copy()
+        """Return the sum, to which nothing is added any more."""
+        members = self._members
         members["shared"] = tuple(dict.fromkeys(members["shared"]))
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
         return self._kind(**members)

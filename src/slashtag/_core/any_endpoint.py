@@ -7,6 +7,7 @@ the body, and so passwords.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
@@ -64,6 +65,7 @@ def any_call(method: object, path: object, params: Params | None, value: object)
     )
 
 
+@lru_cache(maxsize=64)  # of what is requested again and again
 def path_problem(path: str) -> str:
     """Return why a path, which may be percent-encoded, is not one below the base address; empty if it is.
 

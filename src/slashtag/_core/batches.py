@@ -31,8 +31,6 @@ FEW_KEYS = 3
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 #: Bytes of a request target reserved for parameters other than url_keys.
 OTHER_PARAMETERS_BYTES = 400
-#: Slashtags of unreserved characters only, none of which is empty.
-_PLAIN = re.compile(r"[A-Za-z0-9_.~-]+(?:,[A-Za-z0-9_.~-]+)*")
 #: What a short URL begins with, and no slashtag that is not a link's own.
 _URL = re.compile("https?://", re.IGNORECASE)
 
@@ -146,10 +144,10 @@ def plain_batches(keys: Iterable[Any], max_keys_bytes: int) -> list[Selector] | 
     """
     try:
         unique = tuple(dict.fromkeys(keys))
-        text = ",".join(unique)
+        text = "".join(unique)
     except TypeError:
         return None
-    if text.count(",") >= len(unique) or not _PLAIN.fullmatch(text):
+    if not text.isascii() or text.encode().translate(None, UNRESERVED) or not (text and all(unique)):
         return None
     # A comma counts as if it were encoded.
     if max(map(len, unique)) + 3 > max_keys_bytes // MAX_KEYS:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -39,7 +40,7 @@ from .._errors import (
 )
 from .._fanout import run_workers
 from .._sending.sender import Sender
-from .._summed_statistics import Statistics
+from .._summed_statistics import RunningSum, Statistics
 
 #: Paths in the document's sample requests, where they differ from the stated ones.
 SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
@@ -115,39 +116,34 @@ class StatsRun:
         plan = plans[0]
         self.total = sum(map(len, plans))
         running_sum = empty_sum(plan.query, plan.span)
+        requests = chain.from_iterable(each._requests() for each in plans)
+        await run_workers(requests, partial(self._work, plan, running_sum), self.workers)
+        self.tell_failures(plan)
+        running_sum.note(missing=self.missing)
+        return running_sum.result()
 
-        async def send(request: StatsRequest) -> SlashtagError | None:
+    async def _work(self, plan: Plan[R], running_sum: RunningSum[R], request: StatsRequest) -> None:
+        """Add the answer of a request to the sum, or those of its parts."""
+        selector, time_slice = request.selector, request.time_slice
+        parts: list[Selector] = []
+        if len(selector.keys) > 1 and not self.alone.isdisjoint(selector.keys):
+            alone = [each for each in selector.singles() if each.keys[0] in self.alone]
+            parts = [*without([selector], self.alone), *alone]
+        else:
             try:
                 running_sum.add(await self.ask(request))
+                if selector.link_ids:
+                    running_sum.note(shared=selector.shared)
             except SlashtagError as error:
-                return error
-            if request.selector.link_ids:
-                running_sum.note(shared=request.selector.shared)
-            return None
-
-        async def work(request: StatsRequest) -> None:
-            """Send a request, or parts of it."""
-            selector, time_slice = request.selector, request.time_slice
-            parts: list[Selector] = []
-            if len(selector.keys) > 1 and not self.alone.isdisjoint(selector.keys):
-                alone = [each for each in selector.singles() if each.keys[0] in self.alone]
-                parts = [*without([selector], self.alone), *alone]
-            elif error := await send(request):
                 if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
                     parts = selector.halves()
                 else:
                     self.fail(selector, [time_slice], error)
-            if not parts:
-                self.done()
-            self.total += max(0, len(parts) - 1)
-            for part in parts:
-                await work(plan._request(part, time_slice))
-
-        requests = chain.from_iterable(each._requests() for each in plans)
-        await run_workers(requests, work, self.workers)
-        self.tell_failures(plan)
-        running_sum.note(missing=self.missing)
-        return running_sum.result()
+        if not parts:
+            self.done()
+        self.total += max(0, len(parts) - 1)
+        for part in parts:
+            await self._work(plan, running_sum, plan._request(part, time_slice))
 
     async def ask(self, request: StatsRequest) -> Any:
         """Return the statistics of a request; raises its error, at once if it is not sent any more.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from .._errors import SlashtagError
+from .._errors import RateLimitError, SlashtagError
 from .admission import Admission
 
 
@@ -33,6 +33,7 @@ class Metrics:
     replayed: int = 0
     attempts: int = 0
     retries: int = 0
+    throttled: int = 0
     bytes_received: int = 0
     inconsistent: int = 0
     unreadable: int = 0
@@ -40,6 +41,7 @@ class Metrics:
     statuses: Counter[int] = field(default_factory=Counter[int])
     last_success: float | None = None
     oldest_answer: float | None = None
+    _quiet_until: float = 0.0  # loop time before which no long wait is told of as a warning
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name, as json.dumps takes them; `failures` and `statuses` are dicts."""
@@ -52,6 +54,7 @@ class Metrics:
     def _note_failure(self, error: SlashtagError) -> None:
         """Note how an attempt failed."""
         self.failures[type(error).__name__] += 1
+        self.throttled += isinstance(error, RateLimitError)
         if (status := getattr(error, "status", None)) is not None:
             self.statuses[status] += 1
 
@@ -61,10 +64,6 @@ class Metrics:
         self.last_success = now
         if made is not None:
             self.oldest_answer = min(made, self.oldest_answer or made)
-
-    @property
-    def throttled(self) -> int:
-        return self._admission.throttled
 
     @property
     def learned_rate(self) -> float | None:

@@ -61,6 +61,9 @@ ONE_TAG: Call[Any] = Call(
 #: Characters that a log shows as they are in the value of a parameter.
 _SHOWN = "/:@,+ "
 
+LONG_WAIT = 10.0  # seconds: a call that has waited longer is told of as a warning
+QUIET = 60.0  # seconds between two such warnings, at least
+
 log = logging.getLogger("slashtag")
 
 
@@ -120,10 +123,8 @@ class Sender:
                 if not retryable(call, failed):
                     raise
                 return await self._repeat(call, state, failed)
-        except NotAdmittedError as waited:
-            error = self._given_up(state, waited.seconds, is_outage=waited.is_outage)
-        except RateLimitError:
-            error = self._given_up(state, state.earliest - self._now)
+        except (NotAdmittedError, RateLimitError):
+            error = self._given_up(state)
         except SlashtagError as failed:
             error = failed
         failure = final_error(call, error, state.attempts, lost=state.answer_lost)
@@ -148,16 +149,10 @@ class Sender:
                 raise failures.pop()
             return await self._attempt(call, state)
 
-        def wait(tried: tenacity.RetryCallState) -> float:
-            error = tried.outcome and tried.outcome.exception()
-            assert isinstance(error, SlashtagError)
-            state.last = error
-            return self._pause(state, error)
-
         retrying = tenacity.AsyncRetrying(
             # A positive predicate: a negative one would catch CancelledError.
             retry=tenacity.retry_if_exception(lambda error: retryable(call, error)),
-            wait=wait,
+            wait=lambda _: self._pause(state),
             stop=lambda tried: gives_up(self.retry, state, state.last, tried.upcoming_sleep),
             before_sleep=lambda tried: self._note_pause(call, state, tried.upcoming_sleep),
             sleep=self.admission.sleep,
@@ -165,25 +160,27 @@ class Sender:
         )
         return await retrying(attempt)
 
-    def _pause(self, state: CallState, error: SlashtagError) -> float:
+    def _pause(self, state: CallState) -> float:
         """Return the seconds until a call may be sent again, or wait for its turn."""
-        if isinstance(error, RateLimitError):
+        if isinstance(state.last, RateLimitError):
             return max(0.0, state.earliest - self._now)
         # In an outage the pauses of the throttle are enough.
         is_outage = self.admission.throttle.outage.is_on
         own = 0.0 if is_outage else backoff(self.retry, state.attempts, random.random())
-        return max(own, pause_of_503(error))
+        return max(own, pause_of_503(state.last))
 
     def _note_pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
-        """Count and tell a pause; as a warning if it is long, or nothing was accepted yet."""
-        error, admission = state.last, self.admission
+        """Count and tell a pause; as a warning if the call waits for long, or no answer was good yet."""
+        error, metrics, now = state.last, self.metrics, self._now
         is_told = asks_to_wait(error)
         if is_told:
             state.waited += seconds
         else:
             state.spent += seconds
-        lasted = state.waited + state.spent if admission.throttle.has_accepted else inf
-        level = logging.WARNING if admission.is_due(lasted, self._now) else logging.INFO
+        level = logging.INFO
+        is_long = state.waited + state.spent > LONG_WAIT or metrics.last_success is None
+        if is_long and now >= metrics._quiet_until:
+            level, metrics._quiet_until = logging.WARNING, now + QUIET
         what = "waits as the service asks" if is_told else f"attempt {state.attempts} failed"
         fields = self._fields(call, error=error, attempt=state.attempts, seconds=seconds)
         log.log(level, "%s; %s, again in %.2f s", error, what, seconds, extra=fields)
@@ -191,114 +188,111 @@ class Sender:
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call once, when it is admitted."""
         outage = self.admission.throttle.outage
-        while True:
-            ticket, began = await self._admitted(state)
-            if not outage.is_on:
-                break
+        ticket = await self._admitted(state)
+        while outage.is_on:
             # The call may be at fault itself, and the answer to a write would be lost.
             self.metrics.requests += 1
             with suppress(RequestFailedError):
-                await self._exchange(ONE_TAG, CallState(), ticket, began)
+                await self._exchange(ONE_TAG, CallState(), ticket)
+            ticket = await self._admitted(state)
         self.metrics.retries += state.is_retry
-        return await self._exchange(call, state, ticket, began)
+        return await self._exchange(call, state, ticket)
 
-    async def _admitted(self, state: CallState) -> tuple[Ticket, float]:
-        """Wait for admission; return the ticket and the time."""
-        policy, began, is_back = self.retry, self._now, state.last is not None
-        if not is_back and (ticket := self.admission.try_enter(began)) is not None:
-            return ticket, began
+    async def _admitted(self, state: CallState) -> Ticket:
+        """Wait for admission."""
+        policy, came = self.retry, self._now
         max_wait = inf if policy.max_wait is None else policy.max_wait - state.waited
-        try:
-            enter = self.admission.enter
-            ticket = await enter(state.operation, max_wait, policy.max_elapsed, state.ticket, is_back=is_back)
-            return ticket, self._now
-        finally:
-            state.waited += self._now - began
+        enter, is_back = self.admission.enter, state.last is not None
+        ticket = await enter(state.operation, max_wait, policy.max_elapsed, state.ticket, is_back=is_back)
+        state.waited += ticket.sent - came
+        return ticket
 
-    async def _exchange(self, call: Call[T], state: CallState, ticket: Ticket, began: float) -> T:
+    async def _exchange(self, call: Call[T], state: CallState, ticket: Ticket) -> T:
         """Send a call that was admitted, and give its ticket back."""
-        metrics, scrubber, report = self.metrics, self.transport.scrubber, self._report_unreadable
+        metrics, transport, throttle = self.metrics, self.transport, self.admission.throttle
         metrics.attempts += 1
         state.attempts += 1
         try:
-            status, headers, body = await self.transport.exchange(
+            status, headers, body = await transport.exchange(
                 # A retry may meet another backend.
                 altered(call, again=True) if state.is_retry else call,
-                began,
+                ticket.sent,
                 # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
                 min(self.timeout, self.retry.max_elapsed - state.spent),
                 self.max_response_bytes,
             )
             metrics.bytes_received += len(body)
             arrived = time()
-            data = parse(call, status, headers, body, scrubber, report)
+            data = parse(call, status, headers, body, transport.scrubber, self._report_unreadable)
+            now = self._now
+            throttle.accepted(ticket, now)
         except SlashtagError as error:
-            self._failed(call, state, ticket, error, began)
+            self._failed(call, state, ticket, error)
             raise
         except BaseException:
-            self.admission.cancelled(ticket)
+            throttle.cancelled(ticket, self._now)
             raise
-        now = self._now
-        self.admission.accepted(ticket, now)
+        finally:
+            self.admission.pump()
         metrics._note_success(status, answered_at(headers), arrived)
         # After these: the service has answered, though not as it is now.
-        check_age(call, headers, arrived, scrubber)
+        check_age(call, headers, arrived, transport.scrubber)
         if self.journal is not None:
             self.journal.keep(call, data, body, answered_at(headers, arrived))
-        self._log_answer(call, now - began, status=status, bytes=len(body))
+        self._log_answer(call, now - ticket.sent, status=status, bytes=len(body))
         return data
 
-    def _failed(
-        self, call: Call[Any], state: CallState, ticket: Ticket, error: SlashtagError, began: float
-    ) -> None:
+    def _failed(self, call: Call[Any], state: CallState, ticket: Ticket, error: SlashtagError) -> None:
         """Give back the ticket of an attempt that failed, and note what that says about the service.
 
         Raises TagLimitError if no more tags are allowed.
         """
-        now, admission = self._now, self.admission
+        now, throttle, metrics = self._now, self.admission.throttle, self.metrics
+        took, state.last = now - ticket.sent, error
         if isinstance(error, RequestFailedError):
-            error.session, error.method, error.path = self.metrics.name, call.method, call.path
-        self.metrics._note_failure(error)
-        self._log_answer(call, now - began, error)
+            error.session, error.method, error.path = metrics.name, call.method, call.path
+        metrics._note_failure(error)
+        self._log_answer(call, took, error)
         if isinstance(error, RateLimitError):
             # It does not count as an attempt: the request itself may be fine.
             state.attempts -= 1
-            state.waited += now - began
-            state.earliest = admission.rejected(ticket, now, error.retry_after)
+            state.waited += took
+            state.earliest = throttle.rejected(ticket, now, error.retry_after)
             state.ticket = ticket
             if (limit := tag_limit(call, error, ticket)) is not None:
                 state.attempts += ticket.rejects  # which were answers to this call
                 raise limit from None
             return
-        state.spent += now - began
+        state.spent += took
         state.answer_lost |= call.method != "GET" and answer_lost(error)
         if shows_ill_health(error) and getattr(error, "repeatable", True):
-            admission.failed(ticket, now, pause_of_503(error))
+            throttle.failed(ticket, now, pause_of_503(error))
         elif isinstance(error, APIError | UnexpectedResponseError):
-            admission.accepted(ticket, now)
+            throttle.accepted(ticket, now)
         else:  # nothing was learnt: the session was closed, say
-            admission.cancelled(ticket)
+            throttle.cancelled(ticket, now)
 
     def _report_unreadable(self, what: str) -> None:
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
         log.log(logging.DEBUG if self.metrics.unreadable else logging.WARNING, "cannot be read: %s", what)
         self.metrics.unreadable += 1
 
-    def _given_up(self, state: CallState, seconds: float | None, *, is_outage: bool = False) -> SlashtagError:
-        """Return the error of a call that waits no longer; `seconds`: which it would have to."""
-        ticket, error, unsent = state.ticket, state.last, not state.attempts
+    def _given_up(self, state: CallState) -> SlashtagError:
+        """Return the error of a call that waits no longer."""
+        throttle, now, error, ticket = self.admission.throttle, self._now, state.last, state.ticket
         if state.is_retry and error is not None:
             return error
-        if is_outage:
-            lasted = self.admission.throttle.outage.lasted(self._now)
+        lasted = throttle.outage.lasted(now)
+        if lasted >= self.retry.max_elapsed:
             return TransportError(f"not sent: nothing was answered for {lasted:.0f} s", unsent=True)
-        waited = "waited longer than" if seconds is None else f"would wait {seconds:.1f} s, longer than"
-        text = f"given up: {waited} max_wait ({self.retry.max_wait:g} s)"
+        seconds = max(throttle.paused_until, state.earliest, now) - now
+        text = f"given up, as max_wait is {self.retry.max_wait:g} s"
+        text += f" and it would wait {seconds:.1f} s more" * (seconds > 0)
         if not isinstance(error, RateLimitError) or ticket is None:
             text += " in the session's queue; nothing was answered 429 to it"
-            return QueueTimeoutError(text, retry_after=seconds, unsent=unsent)
-        text += f"; 429s in {state.waited:.1f} s: {ticket.rejects}; the service says: {error.message!r}"
-        return RateLimitError(text, status=429, retry_after=seconds, headers=error.headers)
+            return QueueTimeoutError(text, retry_after=seconds or None, unsent=not state.attempts)
+        text += f"; 429s: {ticket.rejects}; the service says: {error.message!r}"
+        return RateLimitError(text, status=429, retry_after=seconds or None, headers=error.headers)
 
     def _log_answer(
         self, call: Call[Any], seconds: float, error: SlashtagError | None = None, **fields: float

@@ -173,7 +173,8 @@ class Transport:
     async def _send(
         self, call: Call[Any], is_fresh: bool, written: list[bool] | None, max_bytes: int
     ) -> Response:
-        headers, options = self._headers, dict[str, Any]()
+        headers = self._headers
+        options: dict[str, Any] = {}
         if call.again:
             headers = headers | {"Cache-Control": "no-cache"}
         if written is not None:
@@ -190,18 +191,16 @@ class Transport:
         http = self._http(is_fresh=is_fresh)
         response = await http.request(call.method, url, headers=headers, allow_redirects=False, **options)
         content = response.content
+        chunks: list[bytes] = []
+        size = 0
         try:
-            body = await content.readany()
-            if not content.at_eof():
-                chunks, size = [body], len(body)
-                while size <= max_bytes and (chunk := await content.readany()):
-                    chunks.append(chunk)
-                    size += len(chunk)
-                body = b"".join(chunks)
+            while size <= max_bytes and (chunk := await content.readany()):
+                chunks.append(chunk)
+                size += len(chunk)
         finally:
             if not content.at_eof():
                 response.close()
-        return response.status, response.headers, body
+        return response.status, response.headers, b"".join(chunks)
 
     def _failure(
         self, call: Call[Any], error: Exception, written: list[bool] | None, late: str

@@ -287,10 +287,12 @@ def test_failures_of_requests_that_were_in_flight_together_are_no_outage() -> No
     assert throttle.ready_at(1.1) <= 1.1
 
 
-def test_a_429_ends_an_outage() -> None:
+def test_an_answer_ends_an_outage_whatever_becomes_of_its_probe() -> None:
     throttle = Throttle(32)
+    earlier = throttle.depart(1.0)
     at, _ = fail(throttle, 1.0, 60)
-    throttle.rejected(throttle.depart(at), at)
+    throttle.depart(at)
+    throttle.rejected(earlier, at)
     assert throttle.ready_at(at) <= at
 
 

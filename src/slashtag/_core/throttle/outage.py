@@ -6,8 +6,9 @@ one request at a time departs, after a pause of half of the time since the first
 Retry-After of a 503 makes a pause longer, up to all of that time: one wrong answer costs little, a real pause
 is kept.
 
-Any answer ends an outage, and nothing is learnt from it: all is as before. Without an answer it lasts until
-those who wait give up. Failures that are FORGOTTEN seconds older than the next one are no part of its outage.
+Any answer ends an outage, and nothing is learnt from it: it is idle time, after which all is as before.
+Without an answer it lasts until those who wait give up. Failures that are FORGOTTEN seconds older than the
+next one are no part of its outage.
 """
 
 from math import inf
@@ -22,9 +23,7 @@ class Outage:
 
     def __init__(self) -> None:
         self.is_on = False
-        self.since = 0.0  # when it was found out
         self.next_at = 0.0  # when the next request may depart
-        self.probe: object = None  # the ticket of the one in flight
         self._failures = 0  # in a row, of requests that were sent after the first one had failed
         self.began = self._last = -inf  # times of the first of them, and of the last
         self._told = 0.0  # seconds of pauses that the service asked for
@@ -36,27 +35,20 @@ class Outage:
         """
         return self._last - self.began - self._told if self.is_on and now - self._last <= FORGOTTEN else 0.0
 
-    def ready_at(self, now: float) -> float:
-        """Return when the next request may be sent; inf: not before an answer arrives."""
-        return inf if self.probe is not None else max(now, self.next_at)
-
     def answered(self) -> None:
         """Take note of an answer, whatever it says."""
-        self.is_on, self.probe, self._failures, self._last = False, None, 0, -inf
+        self.is_on, self._failures, self._last = False, 0, -inf
 
-    def failed(self, sent: float, now: float, retry_after: float | None, *, is_probe: bool) -> None:
+    def failed(self, sent: float, now: float, retry_after: float | None) -> None:
         """Take note of a failure of a request."""
         if now - self._last > FORGOTTEN:
             self.began, self._failures, self._told = now, 0, 0.0
         elif sent >= self.began:
             self._failures += 1
         self._last = now
-        begins = not self.is_on and self._failures >= FAILURES
-        if begins:
-            self.is_on, self.since = True, now
-        if is_probe or begins:
+        self.is_on |= self._failures >= FAILURES
+        if self.is_on:
             waited = now - self.began
             told = min(retry_after or 0.0, waited)
-            pause = max(min(waited / 2, LONGEST), SHORTEST, told)
-            self.next_at = now + pause
+            self.next_at = now + max(min(waited / 2, LONGEST), SHORTEST, told)
             self._told += told

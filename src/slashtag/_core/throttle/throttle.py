@@ -17,15 +17,16 @@ between, is the rate, of a bucket and of a window of any width. An accepted prob
 - The limit was exhausted for most of the time, and for seconds: a quota. What was accepted is its budget, the
   time its width. It is spent at full speed, and probes are few until shortly before the width is over.
 - In a quota, most of the budget is spent, or it has just begun: it goes on.
+- No rate is known and none measured: open as at the start; but at a level of one if others than probes were
+  accepted, and either the level is refuted or a probe was refused while it was alone.
 - No rate is known, and no probe was refused while it was alone: the limit may be one of requests in flight.
   Open, at a level: the number in flight at the cluster that was accepted. Another cluster, or four 429s at
   it, refute it.
-- No rate is known and none measured: open at a level of one, or as at the start if only probes were accepted.
 - Else: paced. If the time was idle, or a quota was exhausted before its budget, at the rate as it was.
 Idle is time in which a request might depart, but no call waited, in the queue or by itself after a 429. A
 measurement that was idle for more than half counts for nothing, nor does a brief one of few requests; in idle
-time the curve stands still, and an open session begins as at the start. Calls are few if half of the cap is
-free: they meet too few 429s together for a cluster; one will do.
+time the curve stands still, and an open session begins as at the start. An outage is idle time. Calls are few
+if half of the cap is free: they meet too few 429s together for a cluster; one will do.
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
 rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
 experiments: 429s below them occur anyway, up to one in five; only if there are more above, beyond chance, the
@@ -35,8 +36,8 @@ A call that was answered 429 waits by itself for half of the time since its firs
 Retry-After if that is longer; while the limit is exhausted, with the others. A probe's Retry-After delays the
 session, for as long as the limit has been exhausted already: one wrong answer costs little.
 A call answered 429 although one sent after its previous 429 was accepted is refused: that says nothing of
-others. It waits by itself, up to a minute, counts in no sum, takes nothing of the cap, nor, after the first
-time, a departure of the curve.
+others. It waits by itself, up to a minute, counts in no sum, and takes, after the first time, no departure of
+the curve.
 """
 
 from collections.abc import Callable
@@ -75,7 +76,7 @@ class Throttle:
     ) -> None:
         self._concurrency, self._given, self._notify = concurrency, rate, notify
         self.state = OPEN if rate is None else PACED
-        self.in_flight = self._apart = 0  # all requests; those of refused calls, not of the cap
+        self.in_flight = 0
         self.outage = Outage()
         self._paused_until = 0.0
         self._sum = self._sum_from = 0.0  # 429s that nothing has offset yet; departure of the first of them
@@ -104,41 +105,30 @@ class Throttle:
         return self.outage.next_at if self.outage.is_on else self._paused_until
 
     @property
-    def has_accepted(self) -> bool:
-        """Whether any request was accepted."""
-        return self._passed > -inf
-
-    @property
     def learned_rate(self) -> float | None:
         """Return the requests a second that the service allows, None while no rate is known."""
         return None if self._rate == inf else self._rate
 
     def ready_at(self, now: float) -> float:
         """Return when the next request may be sent: up to now at once, inf not before an answer arrives."""
-        if self.in_flight >= self._concurrency:
+        if (self._probe and self.exhausted) or self.in_flight >= self._cap:
             return inf
-        if self.outage.is_on:
-            return self.outage.ready_at(now)
-        if now < self._paused_until:
-            return self._paused_until
-        if self._probe or self.in_flight - self._apart >= self._cap:
-            return inf
+        if now < self.paused_until:
+            return self.paused_until
         return self._due if self.state == PACED and self._due - now > SLACK else now
 
     def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
         """Send a request; `previous` is the ticket with which its call was answered 429 before."""
         ticket = previous or Ticket()
         ticket.sent = now
-        if self.outage.is_on:
-            self.outage.probe = ticket
-            self.in_flight += 1
-            self._apart += ticket.refusals > 0
-            return ticket
+        self.in_flight += 1
         ready = self._due + SLACK if self.state == PACED else self._due
         late = max(0.0, now - max(ready, self._paused_until))
         idle = min(late, max(0.0, now - self._held))
         self._idle += idle
-        if self.state == OPEN and self._idle > (now - self._opened) / 2:
+        if self.outage.is_on:
+            self._probe = ticket
+        elif self.state == OPEN and self._idle > (now - self._opened) / 2:
             self._measure(now, 0)
         elif self.state == QUOTA and now > self._opened + self._width:  # not spent in time
             self._budget = max(self._budget, self._accepted)
@@ -149,30 +139,28 @@ class Throttle:
         elif self.state == PACED and ticket.refusals < 2:
             self._since = min(self._since + idle, now)
             self._due += late + 1 / self._pace(now)  # late departures are not made up for
-        self.in_flight += 1
-        self._apart += ticket.refusals > 0
         if self.state != PACED:
-            self._due = now if self.in_flight - self._apart < self._cap else inf
+            self._due = now if self.in_flight < self._cap else inf
         return ticket
 
     def accepted(self, ticket: Ticket, now: float) -> None:
         """Take note of a request that was let through, whatever came of it."""
         is_probe = ticket is self._probe
         self.cancelled(ticket, now)
-        self._answered(now)
+        self.outage.answered()
         self._accepted += 1
         self._counts[self._is_above(ticket)][0] += 1
         if ticket.sent > self._sum_from:
             self._sum = max(0.0, self._sum - LEAK)
         self._passed = max(self._passed, ticket.sent)
-        if is_probe:
+        if is_probe and self.state == PROBING:
             self._reopened(ticket.sent, now)
 
     def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
         is_probe = ticket is self._probe
         self.cancelled(ticket, now)
-        self._answered(now)
+        self.outage.answered()
         before, ticket.last, ticket.first = ticket.last, now, min(ticket.first, now)
         ticket.rejects += 1
         if self.state == PROBING:
@@ -205,29 +193,16 @@ class Throttle:
 
     def failed(self, ticket: Ticket, now: float, retry_after: float | None = None) -> None:
         """Take note of a 5xx, a 408, or no answer; `retry_after`: the seconds that a 503 told."""
-        is_probe = ticket is self.outage.probe
         self.cancelled(ticket, now)
-        self.outage.failed(ticket.sent, now, retry_after, is_probe=is_probe)
+        self.outage.failed(ticket.sent, now, retry_after)
 
     def cancelled(self, ticket: Ticket, now: float) -> None:
         """Take note that a request is in flight no longer, from which nothing is learnt."""
         self.in_flight -= 1
-        self._apart -= ticket.refusals > 0
         if self.state != PACED:
             self._due = min(self._due, now)
         if ticket is self._probe:
             self._probe = None
-        if ticket is self.outage.probe:
-            self.outage.probe = None
-
-    def _answered(self, now: float) -> None:
-        """End an outage: all is as before, as if its time had not passed; but that of a quota has."""
-        if self.outage.is_on:
-            self._notify("the service answers again")
-            gap = now - self.outage.since
-            self._since, self._due = self._since + gap, self._due + gap
-            self._opened += gap * (self.state != QUOTA)
-        self.outage.answered()
 
     @property
     def _cap(self) -> float:
@@ -322,11 +297,9 @@ class Throttle:
             return  # the measurement goes on
         elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
             self.state, self._counts = OPEN, [[0, 0], [0, 0]]
-            is_refuted = self._level == REFUTED
-            if is_refuted or (passed and not self._level):
-                self._level = 1
-            if is_refuted or not passed:  # the measurement goes on
-                return
+            if not self._is_measured(sent):
+                self._level = int(passed > 0 >= self._level)
+                return  # the measurement goes on
         elif budget or is_idle:
             self._follow(self._rate, sent, now)
         else:
