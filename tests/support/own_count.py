@@ -197,21 +197,24 @@ class Question:
     def check(self, rows: list[dict[str, Any]], log: list[Click]) -> None:
         """Assert that the rows of an answer are right.
 
-        Which day, week or month is compared with which is a law of tests/test_counts.py: here they have
-        together what their group had before.
+        A row by time names the days that it is compared with: which ones is a law of tests/test_counts.py.
+        Each day is named once, and each month where both spans begin on the same day of one.
         """
         if self.top:
             self._check_top(rows, log)
             return
-        names = self.by.split(",")
-        compared = names[:-1] if names[-1] in ("day", "week", "month") else names
+        names, (span, span_before) = self.by.split(","), self._spans()
+        unit = names[-1]
+        is_named = unit == "day" or (unit == "month" and span[0].day == span_before[0].day)
+        compared = names[:-1] if unit in ("week", "month") and not is_named else names
         clicks, before = Counter[Any](), Counter[Any]()
         for row in rows:
             clicks[tuple(row[name] for name in names)] += row["clicks"]
             if self.compare:
-                before[tuple(row[name] for name in compared)] += row["clicks_before"] or 0
+                key = tuple(row["compared_with" if is_named and name == unit else name] for name in compared)
+                assert not is_named or key not in before or key[-1] is None
+                before[key] += row["clicks_before"] or 0
                 assert row["compared_with"] or not row["clicks_before"]
-        span, span_before = self._spans()
         assert +clicks == self._count(log, span, names)
         assert +before == (self._count(log, span_before, compared) if self.compare else Counter())
 
