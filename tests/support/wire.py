@@ -251,7 +251,12 @@ class Wire:
         is_open = True
         while is_open and (request := await connection.request()) is not None:
             self.requests.append(request)
-            answer = await self._answer(request)
+            try:
+                answer = await self._answer(request)
+            except Exception as error:
+                self._failures.append(error)
+                # A refusal: what is not answered would be sent again for minutes.
+                answer = envelope(400, f"{error!r}")
             await answer.play(connection)
             is_open = answer.keep_alive
 
