@@ -53,18 +53,18 @@ def test_slashtags_that_several_links_share_are_named_once(cli: Cli, own: Sandbo
 def test_links_that_fail_are_told_and_left_out_and_asked_again_by_the_next_run(
     cli: Cli, box: Sandbox, tmp_path: Path
 ) -> None:
-    command = (*CLICKS, "-o", str(tmp_path / "c.parquet"))
+    command = (*CLICKS, "-o", str(tmp_path / "c.csv"))
     with one_more_link(box, "a,b"):
         ran = cli(*command)
     assert ran.code == 3
     (failure,) = (line for line in ran.err.splitlines() if line.startswith("failed: "))
     assert failure.startswith("failed: slashtag 'a,b': ")
     assert "complete: false, missing: a,b" in ran.err
-    assert names(tmp_path) == [".c.parquet.journal", ".c.parquet.links", "c.parquet"]
+    assert names(tmp_path) == [".c.csv.journal", ".c.csv.links", "c.csv"]
     ran = cli(*command)
     assert "counted anew" in ran.err  # the link is gone
-    assert names(tmp_path) == ["c.parquet"]
-    rows = load_table(tmp_path / "c.parquet").rows()
+    assert names(tmp_path) == ["c.csv"]
+    rows = load_table(tmp_path / "c.csv").rows()
     assert {(row["slashtag"], row["date"]): int(row["clicks"]) for _, row in rows} == days(box)
 
 

@@ -28,10 +28,9 @@ def read(data: bytes, used: set[str] | None = None) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("cell", "says"),
     [
-        ('<c r="B2"><f>A1</f></c>', "a formula without a value"),
-        ('<c r="B2"><f>A1</f><v/></c>', "a formula without a value"),
+        ('<c r="B2"><f>A1</f></c>', "a formula"),
+        ('<c r="B2" t="str"><f>A1</f><v>ab</v></c>', "a formula"),
         ('<c r="B2" t="e"><v>#N/A</v></c>', "#N/A"),
-        ('<c r="B2" t="e"><f>A1</f><v>#REF!</v></c>', "#REF!"),
         ('<c r="B2" t="b"><v>1</v></c>', "TRUE"),
         ('<c r="B2" t="d"><v>2024-03-24T00:00:00</v></c>', "2024-03-24"),
         ('<c r="B2" t="d"><v>10:30:00</v></c>', "10:30"),
@@ -43,7 +42,7 @@ def test_another_cell_is_an_error_that_names_it(cell: str, says: str) -> None:
     data = xlsx(row(1, *HEAD) + row(2, "k0", cell))
     with pytest.raises(InvalidRequestError) as raised:
         read(data)
-    for told in ("'S1'", "B2", "destination", says):
+    for told in ("line 2", "destination", says):
         assert told in str(raised.value)
     # Not in a column that nobody uses.
     assert read(data, {"slashtag"}) == [{"slashtag": "k0"}]
@@ -51,7 +50,7 @@ def test_another_cell_is_an_error_that_names_it(cell: str, says: str) -> None:
 
 @pytest.mark.parametrize("before", ["", '<dimension ref="A1"/>', '<dimension ref="A1:XFD1048576"/>'])
 def test_the_cells_count_and_not_what_a_sheet_says_of_its_size(before: str) -> None:
-    cells = "<row><c><v>7.0</v></c><c t='str'><f>x</f><v>https://x.example</v></c></row>"
+    cells = "<row><c><v>7.0</v></c><c t='str'><v>https://x.example</v></c></row>"
     found = read(
         xlsx(row(3, "ID", "Destination", "created at") + cells + row(9, "<c/>") + row(10, "8"), before=before)
     )
@@ -59,14 +58,6 @@ def test_the_cells_count_and_not_what_a_sheet_says_of_its_size(before: str) -> N
         {"id": "7", "destination": "https://x.example", "created_at": ""},
         {"id": "8", "destination": "", "created_at": ""},
     ]
-
-
-def test_values_of_formulas_are_read_if_they_were_calculated() -> None:
-    rows = row(1, "slashtag", "destination") + row(2, "k0", '<c r="B2" t="str"><f>A1</f><v>ab</v></c>')
-    assert read(xlsx(rows)) == [{"slashtag": "k0", "destination": "ab"}]
-    assert read(xlsx(rows.replace(">ab<", "><"))) == [{"slashtag": "k0", "destination": ""}]
-    with pytest.raises(InvalidRequestError, match="B2"):
-        read(xlsx(rows, book='<calcPr fullCalcOnLoad="1"/>'))
 
 
 @pytest.mark.parametrize("shown", ["Due_x0020_Date", "_x0041_", "_x00+5_", "_x0020_x0041_"])
@@ -99,7 +90,7 @@ def test_what_libreoffice_saved_is_read() -> None:
         2,
         ["7", "007", "https://a.example/?q=Due_x0020_Date&ü=€😀"],
     )
-    with pytest.raises(InvalidRequestError, match="'Links', cell B3"):
+    with pytest.raises(InvalidRequestError, match="line 3, column"):
         list(load_table(SAVED).rows())
 
 
@@ -140,22 +131,17 @@ def test_other_workbooks_say_what_to_save(part: str) -> None:
 
 def test_a_sheet_has_typed_cells_a_filter_and_a_name(tmp_path: Path) -> None:
     columns = Column("id", "int"), Column("clicks", "int"), Column("percent", "float"), Column("x")
-    with open_table(tmp_path / "a.xlsx", Table(columns, "clicks: 2026-10-01..2026-10-31 [all]")) as file:
+    with open_table(tmp_path / "a.xlsx", Table(columns)) as file:
         file.write([(1_000_001, 12_345, 7.5, "=1+1")])
     (sheet,) = load_workbook(tmp_path / "a.xlsx").worksheets
-    assert sheet.title == "clicks 2026-10-01..2026-10-31"
     assert [cell.value for cell in sheet[1]] == ["id", "clicks", "percent", "x"]
     assert [(cell.value, cell.number_format, cell.data_type) for cell in sheet[2]] == [
         (1_000_001, "0", "n"),
-        (12_345, "#,##0", "n"),
-        (7.5, "#,##0.0", "n"),
+        (12_345, "0", "n"),
+        (7.5, "0.0", "n"),
         ("=1+1", "General", "s"),
     ]
     assert (sheet.auto_filter.ref, sheet.freeze_panes) == ("A1:D2", "A2")
-    for title in ("", "'", "a\x00b", "x" * 99, "Jan: [1]"):
-        with open_table(tmp_path / "a.xlsx", Table(columns, title)):
-            pass
-        assert load_workbook(tmp_path / "a.xlsx")
     book = Workbook()
     book.active["A1"] = "slashtag"  # type: ignore[index]
     book.create_sheet("about")["A1"] = "notes of mine"

@@ -55,6 +55,9 @@ def test_texts_are_what_other_programs_expect() -> None:
 def test_no_rows_make_a_whole_file(form: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{form}"
     path.write_bytes(written(form, []))
+    if form == ".parquet":
+        assert parquet.read_table(path).column_names == [*LINKS.names]
+        return
     table = load_table(path)
     assert (table.columns, [*table.rows()]) == ([] if form == ".jsonl" else [*LINKS.names], [])
 
@@ -82,8 +85,9 @@ def test_a_library_that_is_missing_is_named(
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ExportError, match=rf'pip install "slashtag\[{form[1:]}\]"'):
         check_table_path(tmp_path / f"out{form}")
-    with pytest.raises(InvalidRequestError, match="pip install"):
-        load_table(whole)
+    if form == ".xlsx":
+        with pytest.raises(InvalidRequestError, match="pip install"):
+            load_table(whole)
     assert list(tmp_path.iterdir()) == [whole]
 
 
@@ -91,16 +95,6 @@ def test_a_library_that_is_missing_is_named(
 def test_a_name_that_says_none_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"must end in one of \.jsonl"):
         check_table_path(tmp_path / name)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("text", ["x" * 32_768, "\0" * 5_000])
-def test_a_text_that_no_cell_holds_is_refused(tmp_path: Path, text: str) -> None:
-    with (
-        pytest.raises(ExportError, match="name has more than the 32,767"),
-        open_table(tmp_path / "out.xlsx", LINKS) as out,
-    ):
-        out.write([(1, text, None, None)])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -120,9 +120,9 @@ class OutputOptions:
         return f"{many(len(rows), 'row')} to {self.place}; " + (f"{about}; " if about else "")
 
 
-def table_of(names: Iterable[str], title: str) -> Table:
+def table_of(names: Iterable[str]) -> Table:
     """Return the table of some columns, each of the kind that its name has."""
-    return Table(tuple(Column(name, KINDS.get(name, "text")) for name in names), title)
+    return Table(tuple(Column(name, KINDS.get(name, "text")) for name in names))
 
 
 class Stdout:

@@ -15,7 +15,6 @@ from .. import (
     AsyncSession,
     DateRange,
     Failure,
-    InvalidRequestError,
     Keys,
     Listing,
     OnError,
@@ -54,11 +53,11 @@ _WINDOW = Column("window_start", "date"), Column("window_end", "date")
 _DIMENSIONS = *_WINDOW, Column("dimension"), Column("label")
 
 
-def clicks_table(by: By = "slashtag", *, dimensions: bool = False, title: str = "") -> Table:
+def clicks_table(by: By = "slashtag", *, dimensions: bool = False) -> Table:
     """Return the table of clicks of links or of tags, by day, or by dimension and label."""
     of = _LINK if by == "slashtag" else (Column("tag"),)
     what = _DIMENSIONS if dimensions else (Column("date", "date"),)
-    return Table((*of, *what, Column("clicks", "int")), title)
+    return Table((*of, *what, Column("clicks", "int")))
 
 
 def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
@@ -151,7 +150,7 @@ async def export_clicks(
 
     def fail(failure: Failure) -> object:
         failures.append(failure)
-        return None if on_error is None else on_error(failure)
+        return on_error and on_error(failure)
 
     options: dict[str, Any] = {"timezone": zone, "on_error": None if on_error is None else fail}
     series = _Series(writer, query.span(zone), dimensions)
@@ -248,13 +247,11 @@ class _Series:
 
 
 def _until_today(query: DateRange, timezone: str | tzinfo | None) -> DateRange:
-    """Return a range without the days after today; raises InvalidRequestError if there are no others."""
+    """Return a range without the days after today; raises InvalidRequestError for one that is to come."""
     now, zone = datetime.now(UTC), parse_zone(timezone)
     # Once: today must not move at midnight.
     query = query.resolve(zone, now)
-    (start, end), today = query.span(zone), now.astimezone(zone).date()
-    if start > today:
-        raise InvalidRequestError(f"{start} is after today, {today}: there are no clicks yet")
+    (_, end), today = query.span(zone), now.astimezone(zone).date()
     return DateRange(query.bounds[0], today) if end > today else query
 
 

@@ -26,8 +26,6 @@ KEYS = (
 VOLATILE = ("hits", "updated_at")
 #: What follows from the clicks of other rows or columns, which is not compared either.
 _DERIVED = ("percent", "change_percent", "clicks_per_day", "difference")
-#: A day as spreadsheets of many countries write it; with slashes, day and month cannot be told apart.
-_DAY_FIRST = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
 #: Both files by what names a row. On disk, as files have millions of rows.
 _TABLES = """
     PRAGMA journal_mode=OFF;
@@ -42,6 +40,9 @@ _TABLES = """
         FROM new LEFT JOIN old USING (key) WHERE old.cells IS NOT new.cells;
     BEGIN;
 """
+
+#: A day as spreadsheets of many countries write it; with slashes, day and month cannot be told apart.
+_DAY_FIRST = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
 
 _decode = msgspec.json.Decoder(list[Any]).decode
 
@@ -67,11 +68,11 @@ class RowDifference(msgspec.Struct, frozen=True):
 
 
 class _Read(msgspec.Struct):
-    """What is known of a file once it was read; `days` are the first and the last one of its rows."""
+    """What is known of a file once it was read."""
 
     clicks: dict[str, int]
+    days: set[str] = set()
     rows: int = 0
-    days: tuple[str, ...] = ()
 
 
 class Comparison:
@@ -93,9 +94,9 @@ class Comparison:
         file.executescript(_TABLES)
         before = self._read(old, "INSERT INTO old VALUES (?, ?)")
         after = self._read(new, "INSERT INTO new VALUES (?, ?)")
-        days = [" to ".join(each.days) for each in (before, after)]
-        if all(days) and not (old.about and new.about):
-            _check_same("days", old, days[0], new, days[1])
+        if before.days and after.days and not (old.about and new.about):
+            days = (f"{min(each.days)} to {max(each.days)}" for each in (before, after))
+            _check_same("days", old, next(days), new, next(days))
         counted = file.execute("SELECT change, count(*) FROM difference GROUP BY change")
         self.count: Counter[str] = Counter(dict(counted))
         self.rows = before.rows, after.rows
@@ -114,9 +115,7 @@ class Comparison:
                 for name in self._counts:
                     read.clicks[name] += int(values[name] or 0)
                 read.rows += 1
-                if times:
-                    days = (*read.days, key[times[0]], key[times[-1]])
-                    read.days = min(days), max(days)
+                read.days.update(key[n] for n in times)
                 cells = [values[name] for name in self._columns]
                 yield msgspec.json.encode(key), msgspec.json.encode(cells)
 

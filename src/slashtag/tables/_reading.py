@@ -3,8 +3,8 @@
 What a cell holds                        under a column of TIMES  any other
 text, a number, nothing                  text                     text
 a date, a time of a day of the calendar  text                     wrong
-a whole number that a float has rounded, a boolean, a duration, an error value (#N/A), a formula without
-a value, a list or an object: wrong
+a whole number that a float has rounded, a boolean, a duration, an error value (#N/A), a formula, a list or
+an object: wrong
 
 A wrong cell is an error that names it, if its column is used; in another column it may be.
 """
@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from datetime import date
-from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,14 +35,13 @@ NUMBERS = {"id", "tag_id", "domain_id", "redirect_code", "hits", "clicks", "clic
 class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
     """Table of a file, whose rows are read as they are asked for, once.
 
-    `where` names it in errors; `sheet` is that of a workbook; `about` is what the file says of itself.
-    `header` and `lines` have the number of a line and its cells, without empty lines.
+    `where` names it in errors; `about` is what the file says of itself, which of those that are read only a
+    workbook does. `header` and `lines` have the number of a line and its cells, without empty lines.
     """
 
     where: str
     header: Line
     lines: Iterator[Line]
-    sheet: str | None = None
     about: About | None = None
 
     @property
@@ -85,24 +83,18 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
                     found = Wrong("a value in a column that has no name")
                 if isinstance(found, Wrong):
                     what = "not shown" if name == "password" else found.what
-                    told = f"{self.where}, {self._place(line, n, name)}: {what}"
+                    told = f"{self.where}, line {line}, column {name or n + 1}: {what}"
                     raise InvalidRequestError(f"{told}; a cell must hold text or a number under a name")
                 if name:
                     row[name] = found
             yield line, row
-
-    def _place(self, line: int, n: int, name: str) -> str:
-        if self.sheet is None:
-            return f"line {line}, {f'column {name}' if name else f'cell {n + 1}'}"
-        letter = import_module("openpyxl.utils").get_column_letter(n + 1)
-        return f"sheet {self.sheet!r}, cell {letter}{line}{f' ({name})' if name else ''}"
 
 
 def load_table(source: str | os.PathLike[str] | BinaryIO, where: str | None = None) -> LoadedTable:
     """Open the table in a file, or a binary stream; `where` names it in errors.
 
     The content tells the format: CSV with commas, semicolons or tabs, in UTF-8 or, with a byte order mark,
-    UTF-16; JSON Lines, Parquet; or a workbook (.xlsx, .xlsm) with one visible sheet beside `about`. Lines of
+    UTF-16; JSON Lines; or a workbook (.xlsx, .xlsm) with one visible sheet beside `about`. Lines of
     CSV before the header that begin with # are comments. Raises InvalidRequestError for what is no table,
     here or while its rows are read.
     """
@@ -114,9 +106,8 @@ def load_table(source: str | os.PathLike[str] | BinaryIO, where: str | None = No
     except OSError as error:
         raise InvalidRequestError(f"{where} cannot be read: {error.strerror or error}") from None
     steps = read_lines(BytesIO(data), where)
-    sheet, about = next(steps)
-    header: Line = next(steps, (0, ()))
-    return LoadedTable(where=where, header=header, lines=steps, sheet=sheet, about=about)
+    about, header = next(steps), next(steps, (0, ()))
+    return LoadedTable(where=where, header=header, lines=steps, about=about)
 
 
 def _text(value: Any, column: str) -> str | Wrong:

@@ -19,13 +19,9 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The columns of a table.
-
-    `title` says what its rows are, as with their days: it names the sheet of a workbook.
-    """
+    """The columns of a table."""
 
     columns: tuple[Column, ...]
-    title: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,9 +57,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def texts(self) -> dict[str, str]:
         """What is told, by name."""
-        told = {name: getattr(self, name) for name in self.__struct_fields__}
+        told = msgspec.structs.asdict(self)
         return {
-            name: each if isinstance(each, str) else str(each).lower()
+            name: str(each).lower() if isinstance(each, bool) else each
             for name, each in told.items()
             if each != ""
         }

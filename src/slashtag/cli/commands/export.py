@@ -80,7 +80,7 @@ async def clicks(
     resolved = period.resolve(selection.timezone)
     if by == "tag" and not (selection.tag or selection.all_links):
         raise InvalidRequestError("--by tag goes with --tag or all links; `stats` counts others by tag")
-    table = clicks_table(by, dimensions=dimensions, title=f"clicks {resolved.days}")
+    table = clicks_table(by, dimensions=dimensions)
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         selected = await selection.resolve(run, session, progress)

@@ -73,11 +73,9 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
             run.note_statistics(found, by.names)
         about = run.about(session, span=days, compared_with=against, **selection.told)
     table = StatsTable(by, counted, resolved)
-    title = ", ".join(filter(None, [country, *by.names])) or "stats"
-    title = f"{title} {days}" + f", compared with {against}" * bool(against)
     rows = table.rows(is_drawn=output.form == "table")
     drawn = [name for name in table.names if name != "compared_with"]
-    written = output.print(table_of(table.names, title), rows, drawn, about)
+    written = output.print(table_of(table.names), rows, drawn, about)
     for note in table.notes():
         run.say(note)
     total, before = counted[0].total.total, counted[-1].total.total

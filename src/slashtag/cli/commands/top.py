@@ -68,7 +68,7 @@ async def top(
     links: dict[str, list[ShortUrl]] = {}
     for link in chosen:
         links.setdefault(link.slashtag or "", []).append(link)
-    table = table_of(TOP, f"top {resolved.days}, compared with {against}")
+    table = table_of(TOP)
     cells = [
         (*link_cells(key, links[key], names), row.clicks, percent(row.clicks, whole.total), *comparison(row))
         for key, row in zip(keys, rows, strict=True)
