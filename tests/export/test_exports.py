@@ -295,7 +295,7 @@ async def test_rows_are_written_off_the_event_loop_and_cancelling_waits_for_them
     class Slow(Kept):
         def write(self, rows: Iterable[Row], /) -> None:
             writing.set()
-            done.append(go_on.wait(10))
+            done.append(go_on.wait(60))
             raise ExportError("too late")
 
     export = asyncio.create_task(export_urls(session, Slow()))

@@ -191,18 +191,19 @@ def test_files_that_say_that_they_are_about_other_clicks_are_refused(
 def test_other_days_are_refused_by_the_rows_where_a_file_says_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def days(name: str, first: int, last: int) -> Path:
-        return write(
-            tmp_path / name, [("a", None, FIRST + timedelta(n), 1, None) for n in range(first, last + 1)]
-        )
+    def days(name: str, first: int, last: int, about: About | None = None) -> Path:
+        rows: list[Row] = [("a", None, FIRST + timedelta(n), 1, None) for n in range(first, last + 1)]
+        return write(tmp_path / name, rows, about=about)
 
     old = days("old.csv", 0, 30)
     assert len(found(old, days("same.csv", 0, 30))) == 1
     # As neither says of which zone and links it is.
     assert [str(old) in each.getMessage() for each in caplog.records] == [True, False]
-    for first, last in ((31, 60), (0, 31), (1, 30)):
-        with pytest.raises(InvalidRequestError, match="2026-10-01 to 2026-10-31"):
-            found(old, days("new.csv", first, last))
+    for first, last, about in ((31, 60, None), (0, 31, OCTOBER), (1, 30, None)):
+        new = days("new.xlsx", first, last, about)
+        for pair in ((old, new), (new, old)):
+            with pytest.raises(InvalidRequestError, match="2026-10-01 to 2026-10-31"):
+                found(*pair)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -242,13 +243,3 @@ def test_a_link_that_got_another_tag_is_a_change_and_a_wrong_cell_matters_only_i
     assert found(old, new)[0] == RowDifference("changed", "a", "", "tag", "x", "y")
     with pytest.raises(InvalidRequestError, match="mine"):
         found(old, old)
-
-
-@pytest.mark.parametrize("says", [(None, None), (OCTOBER, None), (None, OCTOBER)])
-def test_other_days_are_refused_also_if_one_file_says_what_it_is(
-    tmp_path: Path, says: tuple[About | None, ...]
-) -> None:
-    old = write(tmp_path / "old.xlsx", [("a", None, FIRST, 1, None)], about=says[0])
-    new = write(tmp_path / "new.xlsx", [("a", None, FIRST + timedelta(1), 1, None)], about=says[1])
-    with pytest.raises(InvalidRequestError, match="2026-10-01"):
-        found(old, new)

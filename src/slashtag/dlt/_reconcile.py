@@ -163,10 +163,10 @@ class Comparison:
         asked = {name for name in batch.names if name not in self.failed}
         stats = await self._collect(query, zone, asked)
         for month in months:
-            is_sum = isinstance(query, DateRange)
-            counted = (
-                stats.total if is_sum else stats.clicks_breakdown.get(month.year, {}).get(month.month, 0)
-            )
+            if isinstance(query, DateRange):
+                counted = stats.total
+            else:
+                counted = stats.clicks_breakdown.get(month.year, {}).get(month.month, 0)
             if counted != batch.held[month] or not stats.complete:
                 self._differing[month].append(asked)
 
