@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,6 +76,31 @@ def test_wrong_usage_exits_with_2_and_sends_nothing(
     assert not list(box.requests)
 
 
+def ended(work: Callable[[Run], object]) -> int:
+    """Return the exit code of a command that does some work."""
+    run = Run(None, None, 0, quiet=True)
+    try:
+        with run.running("slashtag stats"):
+            work(run)
+    except typer.Exit as end:
+        return end.exit_code
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (slashtag.ServerError("down", status=500), 3),
+        (slashtag.RequestTimeoutError("late"), 3),
+        (slashtag.TransportError("Cannot connect"), 1),
+    ],
+)
+def test_a_failure_is_left_out_unless_the_service_is_not_reached(
+    environment: dict[str, str], error: slashtag.SlashtagError, code: int
+) -> None:
+    assert ended(lambda run: run.note_failure(slashtag.Failure("x", error))) == code
+
+
 CUT = {name: {"one": 3} for name in RangeStats.SUMS} | {"country": {"DE": 2}}
 
 
@@ -90,14 +116,8 @@ CUT = {name: {"one": 3} for name in RangeStats.SUMS} | {"country": {"DE": 2}}
 def test_figures_that_are_not_whole_end_with_3(
     environment: dict[str, str], members: dict[str, Any], by: str, code: int
 ) -> None:
-    run = Run(None, None, 0, quiet=True)
-    ended = 0
-    try:
-        with run.running("slashtag stats"):
-            run.note_statistics(RangeStats(total_clicks=3, **members), [by])
-    except typer.Exit as end:
-        ended = end.exit_code
-    assert ended == code
+    stats = RangeStats(total_clicks=3, **members)
+    assert ended(lambda run: run.note_statistics(stats, [by])) == code
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

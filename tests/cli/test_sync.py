@@ -6,12 +6,13 @@ import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slashtag.sandbox import Sandbox
 from tests.support.processes import python
-from tests.support.sandboxes import refused_links
+from tests.support.sandboxes import altered, refused_links
 from tests.support.tables import cells
 
 from .conftest import Cli, names, objects
@@ -78,6 +79,16 @@ def test_a_link_that_fails_is_told_and_the_exit_code_is_3(cli: Cli, own: Sandbox
     assert ran.err.count("failed: ") == 1
     assert "'a7'" in ran.err
     assert cli(*sync).code == 0
+
+
+def test_a_link_that_cannot_be_read_is_missing_and_the_exit_code_is_3(cli: Cli, own: Sandbox) -> None:
+    def unreadable(asked: Any, answered: Any) -> Any:
+        for link in answered.data["items"][:1] if asked.path.endswith("/urls") else ():
+            link["slashtag"] = []
+        return answered
+
+    with altered(own, unreadable):
+        assert cli("sync", "clicks.duckdb", "--since", "2024-06-01").code == 3
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no limits of file sizes")

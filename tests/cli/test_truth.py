@@ -32,9 +32,10 @@ def test_answers_are_those_of_the_click_log(
     question.check(ask(cli, monkeypatch, question), read_log(box))
 
 
-@pytest.mark.parametrize("by", ["month", "tag,month"])
-def test_the_months_of_a_year_are_compared_with_those_of_another(
-    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, by: str
+@pytest.mark.parametrize("by", ["month", "tag,month", "country"])
+@pytest.mark.parametrize("compare", ["", "previous", "2022-10-01..2022-12-20", "2022-10-05..2023-02-20"])
+def test_years_are_counted_and_compared_as_days_are(
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, by: str, compare: str
 ) -> None:
-    question = Question("2023", by, "+00:00", "previous", ("", ""), datetime(2024, 6, 1, tzinfo=UTC))
+    question = Question("2023", by, "+00:00", compare, ("", ""), datetime(2024, 6, 1, tzinfo=UTC))
     question.check(ask(cli, monkeypatch, question), read_log(box))

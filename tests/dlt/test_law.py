@@ -51,7 +51,7 @@ CHANGES = (
     "rename tag",
 )
 MISHAPS = ("none", "none", "refused", "edited", "stopped", "ahead", "behind")
-ZONES = ("+00:00", "+00:00", "+05:30", "Europe/Berlin")
+ZONES = ("+00:00", "-08:00", "+05:30", "Europe/Berlin")
 TABLES = ("clicks_daily", "clicks_by_tag", "clicks_by_dimension")
 
 
@@ -85,6 +85,8 @@ class Account:
         self.warehouse = StoppedWarehouse()
         self.made = 0
         self.gone: Counter[tuple[Any, ...]] = Counter()
+        # At all but noon the day is another one in some zones.
+        clock.hour = self.rng.choice((2, 12, 22))
         clock.today = date(2024, self.rng.choice((2, 3, 4, 5)), self.rng.choice((21, 25, 28)))
         clock.today += self.rng.randrange(6) * DAY
         self.tags = [box.add_tag(f"tag-{n}") for n in range(self.rng.randrange(3))]
@@ -140,18 +142,19 @@ class Account:
     def edit(self) -> set[tuple[str, Any, date]]:
         """Change rows by hand, so that they do not cancel out; return which."""
         faults: set[tuple[str, Any, date]] = set()
+        today = self.clock.now(parse_zone(self.zone)).date()
         for power, table in enumerate(TABLES):
             rows = self.warehouse.tables[table]
             present = {url.slashtag for url in self.box.truth.urls()} | {
                 t.name for t in self.box.truth.tags()
             }
-            places = [n for n, row in enumerate(rows) if row[0] in present and row[1] < self.clock.today]
+            places = [n for n, row in enumerate(rows) if row[0] in present and row[1] < today]
             if not places:
                 continue
             n = self.rng.choice(places)
             row = rows[n]
             # An audit leaves labels of a month that was not over at the last load to the next one.
-            if table != "clicks_by_dimension" or row[1] < self.clock.today.replace(day=1):
+            if table != "clicks_by_dimension" or row[1] < today.replace(day=1):
                 faults.add((table, row[0], row[1]))
             match self.rng.choice(("delete", "double", "more")):
                 case "delete":
@@ -188,11 +191,12 @@ class Account:
                 self.clock.ahead = timedelta()
 
     def wrong(self) -> list[Any]:
-        """Return the rows that differ from the truth, without those of links that are gone."""
+        """Return the rows that differ from the truth, without clicks of links that are gone."""
         zone = parse_zone(self.zone)
         present = {url.slashtag for url in self.box.truth.urls()}
         of_gone = {row[1] for row in self.warehouse.tables["links"] if row[-1] is not None}
-        found = []
+        links = {(row[0], row[1], row[6]) for row in self.warehouse.tables["links"] if row[-1] is None}
+        found: list[Any] = [*links ^ {(url.id, url.slashtag, url.tag_id) for url in self.box.truth.urls()}]
         for table in TABLES:
             rows = asyncio.run(held(self.warehouse, table))
             true = truth(self.box, table, self.clock.today, timezone=zone)
@@ -216,6 +220,7 @@ def run(seed: int) -> None:
             assert account.load().complete
             assert not account.wrong()
         tables = {table: sorted(rows) for table, rows in account.warehouse.tables.items() if table != "loads"}
+        clock.today += DAY
         assert not sum(account.load().rows.values())
         assert tables == {table: sorted(account.warehouse.tables[table]) for table in tables}
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import replace
+from email.utils import formatdate
 from itertools import pairwise
 
 import pytest
@@ -246,18 +248,31 @@ async def test_a_maintenance_is_waited_for_as_told_up_to_max_wait(
 
 
 @examples(30)
-@given(st.lists(st.sampled_from([OK, OK, OK, TOO_MANY, down(500), TransportError("lost")]), min_size=1))
+@given(
+    st.lists(st.sampled_from([OK, OK, OK, TOO_MANY, down(500), TransportError("lost")]), min_size=1),
+    st.lists(st.sampled_from([0, 5, 999]), min_size=1),
+)
 @in_virtual_time
-async def test_metrics_add_up(answers: list[Answer]) -> None:
-    service = Service(lambda _: answers[len(service.sent) % len(answers)])
+async def test_metrics_add_up(answers: list[Answer], ages: list[int]) -> None:
+    made: list[int] = []
+
+    def headers() -> dict[str, str]:
+        n = len(service.sent)
+        age = ages[n % len(ages)]
+        made.extend([-age] * (answers[n % len(answers)] == OK))
+        return {"Date": formatdate(0, usegmt=True), "Age": f"{age}"}
+
+    service = Service(lambda _: answers[len(service.sent) % len(answers)], headers=headers)
     policy = RetryPolicy(max_attempts=50, backoff_base=0.01, max_elapsed=20, max_wait=30)
     sends = sender(service, policy)
-    await job(sends, paths(50))
+    # The oldest answers, of a cache, are refused.
+    await job(sends, paths(50), made_after=time.time() - 500)
     metrics, asked = sends.metrics, len(service.times("tags"))
     assert metrics.requests == 50 + asked
     assert metrics.attempts == len(service.sent) == metrics.failures.total() + metrics.statuses[200]
     assert metrics.attempts <= metrics.requests + metrics.retries + metrics.throttled
     assert (metrics.in_flight, metrics.waiting) == (0, 0)
+    assert (metrics.oldest_answer, metrics.last_success is None) == (min(made, default=None), not made)
     assert service.most_in_flight <= 32
 
 

@@ -138,7 +138,9 @@ class Question:
         first, last = self._days
         is_months = first.day == 1 and last == _last(last)
         months = 12 * (last.year - first.year) + last.month - first.month + 1
-        if is_months:
+        if ".." in self.compare:
+            earlier, earlier_last = map(date.fromisoformat, self.compare.split(".."))
+        elif is_months:
             back = max(12, months) if self.compare == "last-year" else months
             earlier = _month(first, -back)
             earlier_last = _last(_month(earlier, months - 1))

@@ -78,6 +78,7 @@ class Service:
 
     answer: Callable[[Call[Any]], Answer]
     latency: float = LATENCY
+    headers: Callable[[], dict[str, str]] = dict
     sent: list[tuple[float, Call[Any]]] = field(default_factory=list)
     most_in_flight: int = 0
     _in_flight: int = 0
@@ -93,7 +94,7 @@ class Service:
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         try:
-            answer = self.answer(call)
+            answer, headers = self.answer(call), self.headers()
             await asyncio.sleep(min(self.latency, timeout))
         finally:
             self._in_flight -= 1
@@ -103,7 +104,7 @@ class Service:
             raise answer
         status, message, told = answer
         body = json.dumps({"status": status, "message": message, "data": {}}).encode()
-        return status, {} if told is None else {"Retry-After": f"{told:.0f}"}, body
+        return status, headers if told is None else headers | {"Retry-After": f"{told:.0f}"}, body
 
     def times(self, *paths: str) -> list[float]:
         """Return when calls of these paths were sent; of all without one."""
@@ -131,13 +132,13 @@ async def outcome(work: Awaitable[object]) -> SlashtagError | None:
     return None
 
 
-async def job(sends: Sender, paths: list[str]) -> dict[str, SlashtagError | None]:
+async def job(sends: Sender, paths: list[str], **members: Any) -> dict[str, SlashtagError | None]:
     """Send calls as an operation does, by workers that never stop; return what became of each."""
     left, found, one = iter(paths), dict[str, SlashtagError | None](), sends.of_operation()
 
     async def work() -> None:
         for path in left:
-            found[path] = await outcome(one.send(call(path)))
+            found[path] = await outcome(one.send(call(path, **members)))
 
     await asyncio.gather(*(work() for _ in range(32)))
     return found

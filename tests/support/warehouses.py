@@ -60,11 +60,12 @@ def _is_meant(row: Row, span: Span | None, names: Any) -> bool:
 
 
 class Clock:
-    """The present day of loads and of the service's answers, at noon; loads may be some days ahead."""
+    """The present day of loads and of the service's answers; loads may be some days ahead."""
 
     def __init__(self, box: Sandbox) -> None:
         self._box = box
         self.ahead = timedelta()
+        self.hour = 12
         self.today = date(2024, 3, 10)
 
     @property
@@ -74,13 +75,13 @@ class Clock:
     @today.setter
     def today(self, day: date) -> None:
         self._today = day
-        self._box.headers["Date"] = format_datetime(self._noon(), usegmt=True)
+        self._box.headers["Date"] = format_datetime(self._true(), usegmt=True)
 
-    def _noon(self) -> datetime:
-        return datetime.combine(self.today, clock_time(12), UTC)
+    def _true(self) -> datetime:
+        return datetime.combine(self.today, clock_time(self.hour), UTC)
 
     def now(self, zone: Any) -> datetime:
-        return (self._noon() + self.ahead).astimezone(zone)
+        return (self._true() + self.ahead).astimezone(zone)
 
 
 @contextmanager

@@ -30,8 +30,9 @@ Service = Callable[[tuple[str, ...], bool], Answer | None]
 def _small_requests() -> Iterable[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "MAX_KEYS", KEYS)
-        # As with many batches: else those with a few clicks a key would be asked key by key.
-        patch.setattr(search, "DENSE_SHARE", 9.0)
+        # Else batches with many clicks a key, and as these are few with any, would be asked key by key.
+        patch.setattr(search, "DENSE", 999)
+        patch.setattr(search, "DENSE_SHARE", 999)
         yield
 
 
