@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from slashtag.sandbox import Sandbox
 from tests.support.processes import run
 from tests.support.sandboxes import forget
 
-from .conftest import APIKEY, APISECRET, Cli, answer, objects
+from .conftest import APIKEY, APISECRET, Cli, Ran, answer, objects
 from .test_entry import SCRIPT
 
 QUESTION = ("stats", "2024-06-01")
@@ -26,30 +27,38 @@ def login(cli: Cli, *settings: str) -> None:
     assert ran.code == 0, ran.err
 
 
-@pytest.fixture(params=["environment", "login"])
+@pytest.fixture(params=["environment", "login", "profile"])
 def have(
-    request: pytest.FixtureRequest, cli: Cli, logged_in: Path, monkeypatch: pytest.MonkeyPatch
-) -> object:
-    """Return what makes a setting, in the one way or the other."""
+    request: pytest.FixtureRequest, cli: Cli, box: Sandbox, logged_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, str], Cli]:
+    """Return what makes a setting, in one way or another, and returns the command line that has it."""
+    named = ("--profile", "named") if request.param == "profile" else ()
+    if named:
+        answer(monkeypatch, box.base_url, APIKEY, APISECRET)
+        assert cli("login", *named).code == 0
 
-    def have(name: str, value: str) -> None:
+    def have(name: str, value: str) -> Cli:
         if request.param == "environment":
             monkeypatch.setenv(f"SLASHTAG_{name.upper()}", value)
         else:
-            login(cli, f"{name.replace('_', '-')}={value}")
+            login(having, f"{name.replace('_', '-')}={value}")
+        return having
+
+    def having(*words: str) -> Ran:
+        return cli(*words, *named)
 
     return have
 
 
-def test_the_zone_is_that_of_the_days(cli: Cli, box: Sandbox, have: object) -> None:
-    have("timezone", "Asia/Tokyo")  # type: ignore[operator]
+def test_the_zone_is_that_of_the_days(box: Sandbox, have: Callable[[str, str], Cli]) -> None:
+    cli = have("timezone", "Asia/Tokyo")
     true = box.truth.range("2024-06-01", "2024-06-01", timezone="+09:00").total_clicks
     assert f"(Asia/Tokyo): {true} click" in cli(*QUESTION).err
     assert "(UTC-03:00)" in cli(*QUESTION, "--timezone", "-03:00").err
 
 
-def test_the_log_is_json_and_its_last_line_the_summary(cli: Cli, box: Sandbox, have: object) -> None:
-    have("log_format", "json")  # type: ignore[operator]
+def test_the_log_is_json_and_its_last_line_the_summary(box: Sandbox, have: Callable[[str, str], Cli]) -> None:
+    cli = have("log_format", "json")
     forget(box)
     lines = objects(cli(*QUESTION).err)
     assert all({"time", "level", "message"} <= line.keys() for line in lines)
@@ -58,12 +67,12 @@ def test_the_log_is_json_and_its_last_line_the_summary(cli: Cli, box: Sandbox, h
     assert summary["attempts"] == len(box.requests)
 
 
-def test_a_proxy_is_asked(cli: Cli, box: Sandbox, have: object) -> None:
+def test_a_proxy_is_asked(box: Sandbox, have: Callable[[str, str], Cli]) -> None:
     # The sandbox stands in for the proxy.
-    have("proxy", box.base_url.replace("//", "//name:pass-word@"))  # type: ignore[operator]
+    cli = have("proxy", box.base_url.replace("//", "//name:pass-word@"))
     ran = cli("tags", "list")
     assert (ran.code, "plain http" in ran.error, "pass-word" in ran.err) == (1, True, False)
-    have("allow_http", "true")  # type: ignore[operator]
+    have("allow_http", "true")
     forget(box)
     cli("tags", "list")
     assert {arrival.path for arrival in box.requests} == {f"{box.base_url}/api/v1/tags"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ class Service:
 
     `cap` bounds pages below the `size` that the answers tell; `inserts` and `deletes` say how many records
     come and go before each request. So many records in a row as `ties` says were created at the same time:
-    each answer has them in another order.
+    each answer has them in another order. `odd` has other answers, by the number of the request.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Service:
         deletes: Callable[[], int] = lambda: 0,
         ties: int = 1,
         random: Random | None = None,
+        odd: Mapping[int, Page[Tag] | SlashtagError] | None = None,
     ) -> None:
         self.records = list(range(n))
         self.requests = 0
@@ -57,9 +58,12 @@ class Service:
         self._deletes = deletes
         self._ties = ties
         self._random = random or Random(0)
+        self._odd = odd or {}
 
     def __call__(self, number: int) -> Page[Tag] | SlashtagError:
         self.requests += 1
+        if self.requests in self._odd:
+            return self._odd[self.requests]
         self._change()
         length, ids = min(self._length, self.pagesize), self.records
         if self._ties > 1:

@@ -121,18 +121,17 @@ def test_the_first_page_again_may_be_a_service_that_ignores_the_page(is_own_numb
     ],
 )
 def test_an_answer_that_does_not_fit_has_the_listing_read_again(odd: Page[Tag] | SlashtagError) -> None:
-    service, at = Service(25, 3), iter(range(99))
-    found, _ = read(cursor(), lambda number: odd if next(at) == 2 else service(number), Random(0))
-    assert sorted(found) == list(range(25))
+    for start in (1, 2):
+        found, _ = read(cursor(start_page=start, pagesize=3), Service(25, 3, odd={3: odd}), Random(0))
+        assert sorted(found) == list(range(3 * start - 3, 25))
     if not (isinstance(odd, Page) and odd.page_size == 2):
+        service = Service(25, 3)
         with pytest.raises(PaginationError):
             read(cursor(), lambda number: odd if number == 3 else service(number))
 
 
 def test_items_behind_a_short_page_that_was_requested_ahead_are_not_lost() -> None:
-    service, at = Service(25, 3), iter(range(99))
-    short = page(2, [3])
-    found, _ = read(cursor(), lambda number: short if next(at) == 1 else service(number))
+    found, _ = read(cursor(), Service(25, 3, odd={2: page(2, [3])}))
     assert sorted(found) == list(range(25))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slashtag import AsyncSession, InvalidRequestError, parse_zone
-from slashtag.export import hourly_clicks
+from slashtag.export import _hours, hourly_clicks
 from slashtag.sandbox import Sandbox
 from tests.support.sending import connect
 
@@ -98,19 +98,41 @@ async def test_hours_to_come_are_not_asked_for(session: AsyncSession, box: Sandb
     assert 1 <= hourly_requests(box) <= 25
 
 
-async def test_hours_that_do_not_add_up_are_logged(box: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("offset", "now", "is_over"),
+    [
+        ("+00:00", "2024-10-31T00", True),
+        ("+09:00", "2024-10-30T16", True),
+        ("-05:00", "2024-10-31T02", False),
+    ],
+)
+async def test_hours_of_a_day_that_is_over_and_do_not_add_up_are_logged(
+    box: Sandbox,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    offset: str,
+    now: str,
+    is_over: bool,
+) -> None:
     def click_later(done: int, total: int | None) -> None:
         if done == 1:
-            box.add_click(name, "2024-10-30T23:00:00+00:00")
+            box.add_click(name, "2024-10-30T14:00:00+00:00")
 
+    class Present(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.fromisoformat(f"{now}:30:00+00:00").astimezone(tz)
+
+    monkeypatch.setattr(_hours, "datetime", Present)
     name = box.truth.urls()[0].slashtag
     box.add_click(name, "2024-10-30T10:00:00+00:00")
+    day: Any = {"start": "2024-10-30", "end": "2024-10-30", "timezone": offset}
     async with connect(box, concurrency=1) as session:  # which asks in the order of the hours
         with caplog.at_level(logging.WARNING, "slashtag"):
-            await hourly_clicks(session, "2024-10-30", "2024-10-30", keys=[name])
+            await hourly_clicks(session, **day, keys=[name])
             assert not caplog.records
-            await hourly_clicks(session, "2024-10-30", "2024-10-30", keys=[name], progress=click_later)
-    assert "2024-10-30" in caplog.text
+            await hourly_clicks(session, **day, keys=[name], progress=click_later)
+    assert ("2024-10-30" in caplog.text) is is_over
 
 
 async def test_more_than_32_days_are_refused_before_anything_is_sent(

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from slashtag import (
@@ -20,7 +21,7 @@ from slashtag import (
 )
 from slashtag.sandbox import Fault, Sandbox
 from tests.resources.accounts import client, serving, slowly
-from tests.support.sandboxes import refused_links
+from tests.support.sandboxes import altered, refused_links
 
 DAYS = DateRange("2024-01-01", "2024-03-31")
 HALF_YEAR = DateRange("2024-01-01", "2024-06-30")
@@ -116,6 +117,26 @@ async def test_a_slashtag_that_always_fails_is_asked_alone_in_the_rest_of_the_ru
         asked = [arrival for arrival in box.requests if arrival.path != "/api/v1/tags"]
         assert len(asked) <= 12 + 4 * (4 + 2 * 7) + 4 + 6
         assert (await api.stats.retry(stats, failures)).total == 200
+
+
+async def test_slashtags_of_a_batch_that_failed_and_are_answered_again_have_all_attempts() -> None:
+    policy = RetryPolicy(max_attempts=3, backoff_base=0.001)
+    async with serving(session={"concurrency": 1, "retry": policy}) as (box, api):
+        for key in "ab":
+            box.add_click(box.add_url(key), "2024-03-05")
+        asked = set[str]()
+
+        def fail(arrival: Any, answered: Any) -> Any:
+            """Fail the batch in the first window always, in the others once."""
+            window = arrival.query["date_range"]
+            is_bad = window not in asked or (window[:7] == "2024-01" and "," in arrival.query["url_keys"])
+            asked.add(window)
+            return msgspec.structs.replace(answered, status=500, data=[]) if is_bad else answered
+
+        failures: list[Failure] = []
+        with altered(box, fail):
+            stats = await api.stats.collect(DAYS, keys=["a", "b"], on_error=failures.append)
+    assert (stats.total, failures) == (2, [])
 
 
 async def test_where_failures_are_not_told_no_part_of_a_batch_that_fails_is_sent() -> None:

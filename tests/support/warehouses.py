@@ -47,7 +47,8 @@ class MemoryWarehouse:
         pass
 
     async def rows(self, table: str, span: Span | None = None) -> list[Row]:
-        return [row for row in self.tables[table] if _is_meant(row, span, None)]
+        # A database has them in any order, a folder the newest first.
+        return [row for row in reversed(self.tables[table]) if _is_meant(row, span, None)]
 
     async def replace(self, *changes: Replacement) -> None:
         for table, names, span, rows in changes:
