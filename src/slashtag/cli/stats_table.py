@@ -71,10 +71,10 @@ class StatsTable:
             return
         for title, rows in self._sections(is_drawn=is_drawn).items():
             most = MOST_LABELS if is_drawn and title not in ROLLED else len(rows)
-            for row in rows[:most]:
-                yield title, row.labels[-1], row.clicks, *(comparison(row) if self._is_compared else ())
             if others := rows[most:]:
-                row = Compared((f"{len(others)} others",), sum(each.clicks for each in others), None, None)
+                clicks = sum(each.clicks for each in others)
+                rows[most:] = [Compared((f"{len(others)} others",), clicks, None, None)]
+            for row in rows:
                 yield title, row.labels[-1], row.clicks, *(comparison(row) if self._is_compared else ())
 
     def _sections(self, *, is_drawn: bool) -> dict[str, list[Compared]]:
