@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import io
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
 from openpyxl import Workbook, load_workbook
 
-from slashtag import InvalidRequestError
-from slashtag.tables import Column, Table, load_table, open_table
+from slashtag import ExportError, InvalidRequestError
+from slashtag.tables import About, Column, Table, load_table, open_table, open_writer
 
 from .workbooks import row, xlsx
 
@@ -147,3 +150,25 @@ def test_a_sheet_has_typed_cells_a_filter_and_a_name(tmp_path: Path) -> None:
     book.create_sheet("about")["A1"] = "notes of mine"
     book.save(tmp_path / "b.xlsx")
     assert load_table(tmp_path / "b.xlsx").columns == ["slashtag"]
+
+
+class Full(io.BytesIO):
+    """A file on a disk that is full once."""
+
+    is_full = True
+
+    def write(self, data: Any, /) -> int:
+        was_full, self.is_full = self.is_full, False
+        if was_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+def test_a_disk_that_is_full_at_the_end_is_one_error() -> None:
+    writer = open_writer(".xlsx", Full(), Table((Column("slashtag", "text"),)))
+    writer.about = About(account="https://x.example", timezone="+00:00", span="2024-06-01")
+    with pytest.raises(ExportError):
+        writer.close()
+    # What openpyxl leaves open is closed now, and would fail.
+    del writer
+    gc.collect()

@@ -55,7 +55,9 @@ def is_reformatted(before: str, after: str) -> bool:
     if not any(c.isdigit() for c in before) or "_" in before + after:
         return False
     if _DATE.fullmatch(after):
-        return True
+        # A month begins as it was written, unless that was a number.
+        was, month = (text.lower().strip("0123456789-./ ") for text in (before, after))
+        return not was or was.startswith(month)
     try:
         numbers = [float(text.replace(",", ".")) for text in (before, after)]
     except ValueError:
