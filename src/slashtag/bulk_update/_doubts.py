@@ -52,7 +52,7 @@ def _mistakes(altered: Difference, place: str, leads: Mapping[str, str]) -> Iter
 
 def is_reformatted(before: str, after: str) -> bool:
     """Return whether a text may be what a spreadsheet has made of another when it opened CSV."""
-    if not any(c.isdigit() for c in before) or "_" in before + after:
+    if not re.search(r"\d", before) or "_" in before + after:
         return False
     if _DATE.fullmatch(after):
         # A month begins as it was written, unless that was a number.
