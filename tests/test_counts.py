@@ -135,12 +135,6 @@ def test_rolling_up_keeps_the_clicks_of_each_group_and_names_each_day(
         assert labels == [name for name in WEEKDAYS if name in labels]
 
 
-def test_a_part_of_a_month_is_compared_with_as_many_days_of_it() -> None:
-    spans = Spans(date(2024, 10, 14), date(2024, 10, 20), date(2024, 10, 7), date(2024, 10, 13))
-    now, before = ({(str(day),): n for day in days_of(*of)} for n, of in ((2, spans[:2]), (3, spans[2:4])))
-    assert compared(now, before, "month", spans) == [(("2024-10",), 14, 21, "2024-10")]
-
-
 def test_hours_are_compared_by_local_time_once() -> None:
     """The clocks go back: 02:00 comes twice, and the day before had it once."""
     spans = Spans(date(2024, 10, 27), date(2024, 10, 27), date(2024, 10, 26), date(2024, 10, 26))

@@ -60,13 +60,6 @@ def test_each_month_of_a_year_has_a_row(cli: Cli, own: Sandbox) -> None:
     assert [row["clicks"] for row in rows] == [0, 0, 5, *[0] * 9]
 
 
-def test_a_year_in_a_zone_of_two_offsets_is_counted_by_days(cli: Cli, box: Sandbox) -> None:
-    true = box.truth.range("2023-01-01", "2023-12-31", timezone="+01:00")
-    found = objects(cli("stats", "2023", "--timezone", "Europe/Berlin", "--by", "month").out)
-    assert len(found) == 12
-    assert abs(sum(row["clicks"] for row in found) - true.total_clicks) < 20
-
-
 @pytest.mark.parametrize("by", ["city", "week"])
 def test_one_country_is_counted_by_places_or_by_time(cli: Cli, box: Sandbox, by: str) -> None:
     true = box.truth.range("2024-06-01", "2024-06-30", country="US")

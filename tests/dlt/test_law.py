@@ -186,8 +186,11 @@ class Account:
                     self.load()
                 self.warehouse.left = None
             case "ahead" | "behind" as side:
+                ends = [self.clock.now(parse_zone(self.zone)).date()]
                 self.clock.ahead = DAY if side == "ahead" else -DAY
-                self.load()
+                ends.append(self.clock.now(parse_zone(self.zone)).date())
+                assert self.load().through == min(ends)
+                assert not self.wrong()
                 self.clock.ahead = timedelta()
 
     def wrong(self) -> list[Any]:

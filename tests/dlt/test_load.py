@@ -306,15 +306,6 @@ async def test_wrong_arguments_are_refused_before_anything_is_opened(box: Sandbo
     assert not box.requests
 
 
-async def test_a_clock_that_is_behind_that_of_the_service_loses_no_day(
-    box: Sandbox, clock: Clock, memory: MemoryWarehouse
-) -> None:
-    click(box, some_links(box, 1)[0].id, clock.today)
-    clock.ahead = -DAY
-    loaded = await load_into(memory, box, **ALL)
-    assert (loaded.through, await wrong(memory, box, clock)) == (clock.today - DAY, [])
-
-
 async def test_links_that_swap_slashtags_have_their_own_days_where_sums_are_equal(
     box: Sandbox, clock: Clock, memory: MemoryWarehouse
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -18,7 +17,6 @@ from slashtag import (
     Year,
 )
 from tests.resources.accounts import YEARS, Account, client, slowly
-from tests.support.sending import until
 
 
 @pytest.mark.parametrize("on_error", [None, list[Failure]().append])
@@ -83,19 +81,6 @@ async def test_what_a_source_or_a_callback_raises_surfaces_as_itself(
         ):
             with pytest.raises(Boom):
                 await total(api, Year(2024), **options)
-
-
-async def test_a_cancelled_collect_leaves_nothing_under_way(account: Account) -> None:
-    async with account.serve(latency=0.05) as box, client(box) as api:
-        for keys in (account.keys, api.urls.list(pagesize=100)):
-            box.requests.clear()
-            call = asyncio.create_task(api.stats.collect(YEARS, keys=keys))
-            await until(lambda: len(box.requests) > 20)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            assert api.metrics.in_flight == 0
-            assert api.metrics.waiting == 0
 
 
 DAY = DateRange("2024-01-01", "2024-01-01")
