@@ -196,15 +196,6 @@ def test_what_cannot_be_counted_is_refused_before_clicks_are_asked_for(
     assert not [arrival for arrival in box.requests if "stats" in arrival.path]
 
 
-def test_a_span_before_that_ends_with_its_day_is_not_cut(
-    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at(monkeypatch, 2024, 3, 31, 12)
-    rows = objects(cli("stats", "this-month", "--by", "day", "--compare", "previous").out)
-    compared = {row["day"]: row["compared_with"] for row in rows}
-    assert compared["2024-03-28"] == "2024-02-29"
-
-
 def test_the_last_unit_of_a_span_ends_at_the_present(
     cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
