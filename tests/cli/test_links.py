@@ -43,7 +43,7 @@ def test_links_are_listed_by_tag_and_text(cli: Cli, own: Sandbox) -> None:
 
     assert len(listed()) == 62
     assert listed("--tag", "spring") == ["b1"]
-    assert listed("--search", "shop.") == ["b1", "b2"]
+    assert listed("--search", "SHOP.") == ["b1", "b2"]
     assert listed("--search", "shop.", "--untagged") == ["b2"]
     assert listed("--limit", "3") == ["a0", "a1", "a2"]
     assert cli("urls", "list", "--tag", "nosuch").code == 2

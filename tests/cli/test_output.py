@@ -168,3 +168,10 @@ def test_a_stderr_that_nobody_reads_changes_nothing() -> None:
     with open(writer, "wb") as broken:
         ran = run(SCRIPT, "urls", "list", "-vv", capture_output=False, stdout=PIPE, stderr=broken)
     assert (ran.returncode, len(objects(ran.stdout))) == (0, 130)
+
+
+def test_bars_are_as_long_as_the_clicks_are_many(cli: Cli) -> None:
+    drawn = cli("stats", "2024-06", "--by", "country", "--format", "table").out
+    bars = [line.count("█") for line in drawn.splitlines() if "█" in line]
+    assert bars == sorted(bars, reverse=True)
+    assert bars[0] > 2 * bars[-1]

@@ -87,6 +87,14 @@ async def test_every_figure_is_that_of_the_click_log(
                 assert now_and_before(found, "destination")[0] == +pages
 
 
+async def test_longer_spans_are_shown_by_week_and_by_month(serve: Callable[..., Sandbox]) -> None:
+    first = date(2023, 1, 1)
+    async with serve() as box, connect(box) as session:
+        for days, unit in ((92, "day"), (93, "week"), (420, "week"), (421, "month")):
+            query = DateRange(first, first + timedelta(days=days - 1))
+            assert (await build(session, query, top=0, tags=["newsletter"])).unit == unit
+
+
 async def test_links_are_not_counted_one_by_one_where_none_is_listed(serve: Callable[..., Sandbox]) -> None:
     async with serve() as box, connect(box) as session:
         found = await build(session, DateRange("2024-05-01", "2024-05-31"), top=0, tags=["newsletter"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag._core.search.bounds import Bounds
+from tests.support.laws import examples
 
 MOST = 3
 #: Parts and a whole, by index.
@@ -33,7 +34,9 @@ def accepts(bounds: Bounds, equation: Equation) -> bool:
     return bounds.accepts(lambda bounds: bounds.equate(*equation))
 
 
+@examples(200)
 @given(st.dictionaries(st.integers(0, 4), st.integers(0, MOST), max_size=2), equations)
+@example({3: 1}, [([0, 3], 0)])
 def test_no_value_that_is_possible_is_excluded_and_what_contradicts_changes_nothing(
     known: dict[int, int], stated: list[Equation]
 ) -> None:

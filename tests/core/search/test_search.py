@@ -258,6 +258,8 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
     [
         # A link that has the click of another by mistake, beside a new click like it.
         (31, 4, [(0, "000"), (6, "011"), (28, "001")], [(0, "000"), (6, "011"), (28, "001"), (27, "011")]),
+        # The click of a link that has none, as it seems.
+        (2, 1, [(1, "")], [(1, ""), (0, "")]),
         # A mistake, although another batch has changed by as much.
         (33, 5, [(4, "0"), (9, "0"), (10, "0")], [(9, "0"), (10, "0"), (4, "0"), (4, "0")]),
         # A change that leaves what was asked with it unchecked.
