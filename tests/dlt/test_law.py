@@ -185,6 +185,7 @@ class Account:
                 with suppress(Stop):
                     self.load()
                 self.warehouse.left = None
+                self.change()
             case "ahead" | "behind" as side:
                 ends = [self.clock.now(parse_zone(self.zone)).date()]
                 self.clock.ahead = DAY if side == "ahead" else -DAY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from datetime import time as clock_time
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 from slashtag import ConfigurationError, ExportError, Failure, InvalidRequestError, RetryPolicy
 from slashtag.dlt import ShrunkListingError, load
+from slashtag.dlt._tables import TABLES
 from slashtag.sandbox import Arrival, Sandbox
 from tests.support.sandboxes import altered, forget, refused_links, refused_tag
 from tests.support.warehouses import (
@@ -29,6 +30,8 @@ from tests.support.warehouses import (
     swap,
     truth,
 )
+
+from .test_law import Stop, StoppedWarehouse
 
 CLICKS = ("clicks_daily", "clicks_by_tag", "clicks_by_dimension")
 ALL: dict[str, Any] = {"by_tag": True, "dimensions": ("country", "device")}
@@ -154,15 +157,21 @@ async def test_an_earlier_since_adds_days_and_a_later_one_takes_none_away(
     assert (again.rows, again.since) == ({}, START)
 
 
-async def test_nights_without_changes_cost_one_request_a_hundred_links_and_leave_the_tables_as_they_are(
-    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+@pytest.mark.parametrize(("zone", "questions"), [("+00:00", 1), ("Europe/Berlin", 4)])
+async def test_nights_without_changes_cost_a_request_a_batch_and_leave_the_tables_as_they_are(
+    box: Sandbox, clock: Clock, memory: MemoryWarehouse, zone: str, questions: int
 ) -> None:
-    await load_into(memory, box, since=date(2024, 2, 1), dimensions=("country",))
+    clock.today += 30 * DAY
+    for link in box.truth.urls():
+        for day, hour in (("2024-02-29", 23), ("2024-03-31", 22)):  # the next month in Berlin
+            box.add_click(link.id, f"{day}T{hour}:30:00Z")
+    await load_into(memory, box, timezone=zone, dimensions=("country",))
     before = {table: [*rows] for table, rows in memory.tables.items() if table != "loads"}
     for _ in range(3):
         forget(box)
-        loaded = await load_into(memory, box, since=date(2024, 2, 1))
-        assert (loaded.rows, len(box.requests) <= 2 + 15) == ({}, True)
+        loaded = await load_into(memory, box, timezone=zone)
+        asked = sum("url_keys" in each.query for each in box.requests)
+        assert (loaded.rows, asked, len(box.requests) <= asked + 15) == ({}, 6 * questions, True)
     assert before == {table: memory.tables[table] for table in before}
 
 
@@ -306,16 +315,52 @@ async def test_wrong_arguments_are_refused_before_anything_is_opened(box: Sandbo
     assert not box.requests
 
 
-async def test_links_that_swap_slashtags_have_their_own_days_where_sums_are_equal(
-    box: Sandbox, clock: Clock, memory: MemoryWarehouse
+@pytest.mark.parametrize("how", ["swapped", "refused", "taken", *range(8)])
+async def test_links_that_get_the_slashtags_of_others_have_their_own_days_where_sums_are_equal(
+    box: Sandbox, clock: Clock, how: str | int
 ) -> None:
+    memory = StoppedWarehouse()
     clock.today += 30 * DAY
-    for name, day in (("one", 3), ("two", 9)):
-        click(box, box.add_url(name), date(2024, 3, day))
-    await load_into(memory, box, **ALL)
-    swap(box, "one", "two")
+    box.add_tag("alone")
+    one, two = box.add_url("one", tag="alone"), box.add_url("two")
+    click(box, one, date(2024, 3, 3))
+    click(box, two, date(2024, 3, 9))
+    memory.left = how if isinstance(how, int) else None
+    with suppress(Stop):
+        await load_into(memory, box, **ALL)
+    memory.left = None
+    if isinstance(how, int):
+        complete = [*TABLES["loads"]].index("complete")
+        # Links, and then the load, are noted before anything else.
+        assert [row[complete] for row in memory.tables["loads"]] == [False] * (how > 1)
+    if how == "taken":
+        box.remove_url(one)
+        await load_into(memory, box, **ALL)
+        assert not await wrong(memory, box, clock, "clicks_by_tag")
+        click(box, box.add_url("one"), date(2024, 3, 9))
+    else:
+        swap(box, "one", "two")
+    if how == "refused":
+        with refused_links(box, {"one"}, 403):
+            await load_into(memory, box, **ALL)
     await load_into(memory, box, **ALL)
     assert not await wrong(memory, box, clock)
+
+
+async def test_what_cancels_out_among_links_is_seen_once_they_are_asked_about_with_others(
+    clock: Clock, memory: MemoryWarehouse
+) -> None:
+    with Sandbox(urls=0, clicks=0) as box:
+        for n in range(7):
+            click(box, box.add_url(f"k{n}"), START, 3)
+        clock.today += 30 * DAY
+        await load_into(memory, box)
+        rows = memory.tables["clicks_daily"]
+        assert len(rows) == 7
+        rows[:] = [(name, day, {"k0": 2, "k6": 4}.get(name, 3)) for name, day, _ in rows]
+        for _ in range(5):
+            await load_into(memory, box)
+        assert {clicks for *_, clicks in memory.tables["clicks_daily"]} == {3}
 
 
 async def test_a_link_whose_answers_contradict_themselves_is_missing(

@@ -42,8 +42,8 @@ class Account:
         # A link has left them, or was not counted: they may have rows of another one.
         apart = {n for n in names if n in uncounted or before.get(n, {}).keys() - now[n].keys()}
         new = now.keys() - before.keys()
-        clicked = {name for name in names if now[name] != before.get(name)} - new - apart
-        groups = [new, clicked, now.keys() - new - clicked - apart]
+        changed = {name for name in names if now[name] != before.get(name)}
+        groups = [new, changed - new - apart, now.keys() - changed - apart]
         # The clicks of a link that is gone are no longer those of a tag.
         return Series(table, names, groups, apart, gone.keys() if table == "clicks_daily" else set())
 
@@ -52,6 +52,18 @@ class Account:
         rows: list[Row] = [(*row, row[SLASHTAG] not in uncounted, None) for row in self.links.values()]
         rows += [(*row[:GONE_AT], now) for row in self._present if row[ID] not in self.links]
         return [row for row in rows if row != self._held.get(row[ID])]
+
+    def begun(self, links: Series) -> list[Row]:
+        """Return rows that say whose the clicks of names will be, before any are written.
+
+        Of new names and of those apart; all else is as held.
+        """
+        names = links.groups[0] | links.apart
+        return [
+            (id, name, *self._held.get(id, row)[2:COUNTED], name not in links.apart, None)
+            for id, row in self.links.items()
+            if (name := row[SLASHTAG]) in names
+        ]
 
     def check(self, place: str, *, allow_shrink: bool) -> None:
         """Raise ConfigurationError if hardly any of the links of the last load are listed, but others.

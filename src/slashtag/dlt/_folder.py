@@ -19,10 +19,6 @@ class Folder:
         self._files, self._root = files, root.rstrip("/")
         self._parquet: Any = import_module("pyarrow.parquet")
 
-    def open(self) -> None:
-        """Make the folder."""
-        self._files.makedirs(self._root, exist_ok=True)
-
     def rows(self, table: str, span: Span | None = None) -> list[Row]:
         """Return the rows of a table, or those of a span."""
         return [row for path in self._paths(table, span) for row in self._read(path)]

@@ -20,7 +20,7 @@ from .. import (
     parse_zone,
 )
 from ._account import ID, SLASHTAG, Account
-from ._reconcile import DAY, Comparison, Found
+from ._reconcile import DAY, Comparison, Found, Series
 from ._tables import BY_DIMENSION, TABLES, Replacement, Row, Span
 from ._warehouse import Warehouse
 
@@ -46,14 +46,14 @@ class Load(Struct, frozen=True, kw_only=True):
     """Result of a load, or of an audit, which has the `differences`.
 
     After a load the days from `since` to `through` are as the service counts them, in `timezone`; an audit
-    compared them. `rows` has the number of rows by table that differed. `missing` names slashtags and tags
-    that could not be counted: the next load tries again.
+    compared them. `rows` has the number of rows by table that a load replaced. `missing` names slashtags and
+    tags that could not be counted: the next load tries again.
     """
 
     since: date
     through: date
     timezone: str
-    rows: dict[str, int]
+    rows: dict[str, int] = {}
     missing: tuple[str, ...]
     differences: tuple[Difference, ...] = ()
 
@@ -91,20 +91,20 @@ async def load(
     if unknown := wanted.difference(RangeStats.SUMS):
         raise InvalidRequestError(f"no dimension {min(unknown)!r}: there are {', '.join(RangeStats.SUMS)}")
     with warehouse:
-        nothing: dict[str, Any] = {
+        last = await _last_load(warehouse) or {
             "since": first,
             "timezone": timezone,
             "by_tag": False,
             "dimensions": "",
         }
-        last = await _last_load(warehouse) or nothing
         if last["timezone"] != timezone:
             problem = f"{warehouse.place} holds days of {last['timezone']}, not {timezone}"
             raise ConfigurationError(f"{problem}: use that zone, or another path or --dataset")
-        account = await _list(session, warehouse, progress, allow_shrink=allow_shrink)
+        account = await _list(session, warehouse, progress, allow_shrink)
         over, _ = _days(session, zone)
         wanted |= {*last["dimensions"].split(",")}
-        this: dict[str, Any] = dict.fromkeys(TABLES["loads"]) | {
+        # In the order of the columns.
+        this: dict[str, Any] = {
             "loaded_at": datetime.now(UTC).replace(tzinfo=None),
             "timezone": timezone,
             # Months are compared as a whole.
@@ -113,24 +113,23 @@ async def load(
             "by_tag": by_tag or last["by_tag"],
             "dimensions": ",".join(name for name in RangeStats.SUMS if name in wanted),
             "complete": False,
+            "missing": None,
             "version": __version__,
             "format": FORMAT,
         }
-        # The next load goes on with the same settings if this one is interrupted.
-        await warehouse.replace(_row_of(this))
+        all_series = account.series(by_tag=this["by_tag"])
+        # What is written from now on is noted before, in case of an interruption: with which settings, and of
+        # which links the rows of a name will be.
+        await warehouse.replace(_links(account.begun(all_series[0])), _row_of(this))
         rows, missing = Counter[str](), list[str]()
-        async for span, found in _compare(session, warehouse, account, this, progress, on_error, missing):
+        async for span, found in _compare(session, warehouse, all_series, this, progress, on_error, missing):
             await _write(warehouse, span, found)
             rows.update(table for each in found for table, *_ in each.cells)
-        # Whose the rows of clicks are is written after them.
         links = account.rows({None, *missing}, this["loaded_at"])
         missing += (str(row[ID]) for row in account.links.values() if row[SLASHTAG] is None)
         this |= {"complete": not missing, "missing": ",".join(missing)}
-        await warehouse.replace(
-            Replacement("links", [row[ID] for row in links], None, links),
-            Replacement("tags", None, None, account.tags),
-            _row_of(this),
-        )
+        tags = Replacement("tags", None, None, account.tags)
+        await warehouse.replace(_links(links), tags, _row_of(this))
     return Load(since=this["since"], through=over, timezone=timezone, rows=dict(rows), missing=tuple(missing))
 
 
@@ -151,9 +150,10 @@ async def audit(
         last = await _last_load(warehouse)
         if last is None:
             raise ExportError(f"{warehouse.place} holds no load of clicks: run `slashtag sync` first")
-        account, over = await _list(session, warehouse, progress), last["through"]
+        account, over = await _list(session, warehouse, progress, True), last["through"]
         differences, missing = list[Difference](), list[str]()
-        async for _, found in _compare(session, warehouse, account, last, progress, on_error, missing):
+        all_series = account.series(by_tag=last["by_tag"])
+        async for _, found in _compare(session, warehouse, all_series, last, progress, on_error, missing):
             for each in found:
                 for table, day, *label in each.cells:
                     if day < (over.replace(day=1) if table == BY_DIMENSION else over):
@@ -163,7 +163,6 @@ async def audit(
         since=last["since"],
         through=over - DAY,
         timezone=last["timezone"],
-        rows=dict(Counter(each.table for each in differences)),
         missing=tuple(missing),
         differences=tuple(differences),
     )
@@ -183,8 +182,7 @@ async def _list(
     session: AsyncSession,
     warehouse: Warehouse,
     progress: TableProgress | None,
-    *,
-    allow_shrink: bool = True,
+    allow_shrink: bool,
 ) -> Account:
     """List links and tags; raises as `Account.check`."""
     held = await warehouse.rows("links")
@@ -197,7 +195,7 @@ async def _list(
 async def _compare(
     session: AsyncSession,
     warehouse: Warehouse,
-    account: Account,
+    all_series: Iterable[Series],
     settings: dict[str, Any],
     progress: TableProgress | None,
     on_error: OnError | None,
@@ -210,7 +208,7 @@ async def _compare(
     zone = parse_zone(settings["timezone"])
     _, today = _days(session, zone)
     dimensions = [name for name in settings["dimensions"].split(",") if name]
-    for series in account.series(by_tag=settings["by_tag"]):
+    for series in all_series:
         comparison = Comparison(
             session,
             warehouse,
@@ -236,6 +234,10 @@ async def _write(warehouse: Warehouse, span: Span, found: Sequence[Found]) -> No
             if clicks and table in rows:
                 rows[table].append((each.name, *key, clicks))
     await warehouse.replace(*(Replacement(table, names, span, rows[table]) for table in rows))
+
+
+def _links(rows: list[Row]) -> Replacement:
+    return Replacement("links", [row[ID] for row in rows], None, rows)
 
 
 def _row_of(load: dict[str, Any]) -> Replacement:

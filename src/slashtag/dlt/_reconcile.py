@@ -5,7 +5,7 @@ yields the names that differ in a month, with all that is held of them there and
 replaces their rows, an audit reports them.
 
 1. Names are put into batches of at most a hundred, at random. New names have batches of their own, and so
-   have those whose links have other hits than at the last load, as they probably differ.
+   have those whose links are listed with other hits than at the last load, as they probably differ.
 2. One request, of all-time statistics, has the clicks of a batch in each month, all its names together. As
    it has one UTC offset, a zone with daylight saving takes two; and a month in which it changes its offset
    takes one of its own, of a range of days, whose sum is compared.
@@ -82,8 +82,8 @@ class Found(NamedTuple):
     @property
     def cells(self) -> list[Any]:
         """The cells that differ."""
-        held, counted = self.held, self.counted
-        return sorted(cell for cell in {**held, **counted} if held[cell] != counted[cell])
+        both = {**self.held, **self.counted}
+        return sorted(cell for cell in both if self.held[cell] != self.counted[cell])
 
 
 @dataclass
@@ -113,7 +113,11 @@ class Comparison:
         made = [*self._make_batches()]
         async for strays in self._read(months, made):
             yield strays
-        for (query, zone), asked in self._questions(months):
+        questions = defaultdict[tuple[Any, tzinfo], list[date]](list)
+        for month in months:
+            offset, *more = {each.offset for each in windows(month, _end(month), self.zone)}
+            questions[(self._days(month), self.zone) if more else (AllTime(), timezone(offset))].append(month)
+        for (query, zone), asked in questions.items():
             await run_workers(made, partial(self._compare, query, zone, asked), 64)
         for done, month in enumerate(reversed(months), 1):
             differing = {*chain(*self._differing.pop(month))} - self.failed
@@ -133,14 +137,6 @@ class Comparison:
             count = max(-(-len(names) // most), min(len(names), LEAST))
             yield from (Batch(names[n::count], Counter()) for n in range(count))
 
-    def _questions(self, months: Sequence[date]) -> Iterable[tuple[tuple[Any, tzinfo], list[date]]]:
-        """Return what is asked about each batch, with its zone and the months that the answer is about."""
-        found = defaultdict[tuple[Any, tzinfo], list[date]](list)
-        for month in months:
-            offset, *more = {each.offset for each in windows(month, _end(month), self.zone)}
-            found[(self._days(month), self.zone) if more else (AllTime(), timezone(offset))].append(month)
-        return found.items()
-
     async def _read(
         self, months: Sequence[date], made: Sequence[Batch]
     ) -> AsyncIterator[tuple[Span, list[Found]]]:
@@ -159,7 +155,7 @@ class Comparison:
             yield self._span(month), [Found(name, cells[name], Clicks()) for name in cells.keys() - expected]
 
     async def _compare(self, query: Any, zone: tzinfo, months: Sequence[date], batch: Batch) -> None:
-        """Note in which months the names of a batch may differ; in all, if one of them fails."""
+        """Note in which months the names of a batch differ, or some of them."""
         asked = {name for name in batch.names if name not in self.failed}
         stats = await self._collect(query, zone, asked)
         for month in months:
@@ -167,7 +163,7 @@ class Comparison:
                 counted = stats.total
             else:
                 counted = stats.clicks_breakdown.get(month.year, {}).get(month.month, 0)
-            if counted != batch.held[month] or not stats.complete:
+            if counted != batch.held[month]:
                 self._differing[month].append(asked)
 
     async def _ask_each(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import dlt
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from .. import ExportError, InvalidRequestError, SlashtagError
 from .._files import check_local_path, in_thread, object_url
@@ -21,8 +21,8 @@ from ._folder import Folder
 from ._tables import Replacement, Row, Span
 
 # SQLite has dates as texts. What Python's own module does with them, which it is about to leave to others.
-sqlite3.register_adapter(date, date.isoformat)
-sqlite3.register_adapter(datetime, partial(datetime.isoformat, sep=" "))
+sqlite3.register_adapter(date, str)
+sqlite3.register_adapter(datetime, str)
 sqlite3.register_converter("DATE", lambda text: date.fromisoformat(text.decode()))
 sqlite3.register_converter("TIMESTAMP", lambda text: datetime.fromisoformat(text.decode()))
 
@@ -41,10 +41,9 @@ class Warehouse:
     """Tables of clicks in a file, a folder, a bucket or a database, which `load` and `audit` open.
 
     `destination` is "duckdb", "sqlite" or "filesystem" with a `path`, or another destination of dlt's without
-    one, described by dlt's configuration. None: what the path is; of a new path "filesystem" if it ends in a
-    slash or is a URL of a bucket (`s3://`, `gs://`, `az://`), else "duckdb". `dataset` is the schema, or the
-    folder, of the tables, by default "slashtag" ("main" in SQLite). dlt's telemetry is off unless its
-    configuration turns it on.
+    one, described by dlt's configuration. None: "filesystem" for a folder, for a path that ends in a slash
+    and for the URL of a bucket (`s3://`, `gs://`, `az://`), else "duckdb". `dataset` is the schema, or the
+    folder, of the tables, by default "slashtag" ("main" in SQLite). dlt's telemetry is off.
 
     While it is open no other load into a file, a folder or a dataset of PostgreSQL can begin. Raises
     InvalidRequestError for a path where none is expected, or none where one is; ExportError if the
@@ -61,15 +60,17 @@ class Warehouse:
         url = None if path is None else object_url(path)
         if path is not None and url is None:
             check_local_path(path)
-        if path is not None and destination is None:
+        if destination is None:
+            if path is None:
+                raise InvalidRequestError("give the path of a file, folder or bucket, or a destination")
             is_folder = url or os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
             destination = "filesystem" if is_folder else "duckdb"
-        if destination is None:
-            raise InvalidRequestError("give the path of a file, folder or bucket, or a destination")
         self.destination = destination
         if (self.destination in LOCAL) != (path is not None) or (url and self.destination != "filesystem"):
-            needs = "takes no path" if path is not None else "needs the path of its file or folder"
-            raise InvalidRequestError(f"{self.destination} {needs}")
+            told = (
+                "duckdb, sqlite and filesystem go with a path, others without, and a bucket with filesystem"
+            )
+            raise InvalidRequestError(f"{self.destination}: {told}")
         self.dataset = dataset or ("main" if self.destination == "sqlite" else "slashtag")
         self._path = None if path is None or url else Path(path).absolute()
         self.place = str(url or self._path or self.destination)
@@ -81,7 +82,6 @@ class Warehouse:
                 if self.destination != "duckdb":  # which locks its file itself
                     held.enter_context(FileLock(f"{self._path}.lock", blocking=False))
             self._store = self._connect(held)
-            self._store.open()
             self._held = held.pop_all()
         return self
 
@@ -109,6 +109,7 @@ class Warehouse:
             return Folder(found.destination_client.fs_client, found.destination_client.dataset_path)
         database = Database(found.sql_client)
         held.callback(database.close)
+        database.open()
         return database
 
     async def rows(self, table: str, span: Span | None = None) -> list[Row]:
@@ -128,8 +129,6 @@ class Warehouse:
             yield
         except SlashtagError:
             raise
-        except Timeout:
-            raise ExportError(f"{self.place}: another load into it is under way") from None
         except Exception as error:
             cause: BaseException = error
             while deeper := cause.__cause__:
