@@ -64,19 +64,6 @@ async def test_nobody_passes_those_who_wait() -> None:
 
 
 @in_virtual_time
-async def test_a_given_rate_is_kept() -> None:
-    admission, times = Admission(Throttle(32, 20.0)), list[float]()
-
-    async def enter() -> None:
-        ticket = await admission.enter(object())
-        times.append(now())
-        give_back(admission, ticket, "accepted")
-
-    await asyncio.gather(*(enter() for _ in range(20)))
-    assert times[-1] - times[0] == pytest.approx(19 / 20, abs=0.05)
-
-
-@in_virtual_time
 async def test_what_cannot_depart_in_time_is_refused_as_soon_as_that_is_certain() -> None:
     admission, ticket = full()
     throttle = admission.throttle

@@ -96,14 +96,6 @@ def test_a_429_is_no_attempt_and_max_wait_bounds_it(max_wait: float) -> None:
     assert len(service.sent) > max_wait / 4
 
 
-@in_virtual_time
-async def test_a_429_and_waiting_for_admission_use_up_neither_attempts_nor_max_elapsed() -> None:
-    answers = [TOO_MANY, (429, "Wait.", 30.0), down(500), OK]
-    service = Service(lambda _: answers.pop(0))
-    await sender(service, RetryPolicy(max_attempts=2, max_elapsed=1, backoff_base=0)).send(call())
-    assert not answers
-
-
 @pytest.mark.parametrize("max_wait", [0, 5])
 @in_virtual_time
 async def test_a_full_session_is_waited_for_no_longer_than_max_wait(max_wait: float) -> None:

@@ -187,25 +187,25 @@ class Sender:
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call once, when it is admitted."""
-        outage = self.admission.throttle.outage
-        ticket = await self._admitted(state)
-        while outage.is_on:
+        admission, policy = self.admission, self.retry
+        while True:
+            came = self._now
+            ticket = await admission.enter(
+                state.operation,
+                inf if policy.max_wait is None else policy.max_wait - state.waited,
+                policy.max_elapsed,
+                state.ticket,
+                is_back=state.last is not None,
+            )
+            state.waited += ticket.sent - came
+            if not admission.throttle.outage.is_on:
+                break
             # The call may be at fault itself, and the answer to a write would be lost.
             self.metrics.requests += 1
             with suppress(RequestFailedError):
                 await self._exchange(ONE_TAG, CallState(), ticket)
-            ticket = await self._admitted(state)
         self.metrics.retries += state.is_retry
         return await self._exchange(call, state, ticket)
-
-    async def _admitted(self, state: CallState) -> Ticket:
-        """Wait for admission."""
-        policy, came = self.retry, self._now
-        max_wait = inf if policy.max_wait is None else policy.max_wait - state.waited
-        enter, is_back = self.admission.enter, state.last is not None
-        ticket = await enter(state.operation, max_wait, policy.max_elapsed, state.ticket, is_back=is_back)
-        state.waited += ticket.sent - came
-        return ticket
 
     async def _exchange(self, call: Call[T], state: CallState, ticket: Ticket) -> T:
         """Send a call that was admitted, and give its ticket back."""
@@ -279,7 +279,7 @@ class Sender:
 
     def _given_up(self, state: CallState) -> SlashtagError:
         """Return the error of a call that waits no longer."""
-        throttle, now, error, ticket = self.admission.throttle, self._now, state.last, state.ticket
+        throttle, now, error = self.admission.throttle, self._now, state.last
         if state.is_retry and error is not None:
             return error
         lasted = throttle.outage.lasted(now)
@@ -288,10 +288,10 @@ class Sender:
         seconds = max(throttle.paused_until, state.earliest, now) - now
         text = f"given up, as max_wait is {self.retry.max_wait:g} s"
         text += f" and it would wait {seconds:.1f} s more" * (seconds > 0)
-        if not isinstance(error, RateLimitError) or ticket is None:
+        if not isinstance(error, RateLimitError):
             text += " in the session's queue; nothing was answered 429 to it"
             return QueueTimeoutError(text, retry_after=seconds or None, unsent=not state.attempts)
-        text += f"; 429s: {ticket.rejects}; the service says: {error.message!r}"
+        text += f"; the service says: {error.message!r}"
         return RateLimitError(text, status=429, retry_after=seconds or None, headers=error.headers)
 
     def _log_answer(

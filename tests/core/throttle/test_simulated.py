@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from random import Random
 from statistics import mean, median
-from typing import Any
 
 import pytest
 from benchmarks.pacing.cases import Case, cases
@@ -26,8 +25,8 @@ from benchmarks.pacing.simulate import CONCURRENCY, MEAN, oracle, run
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.outage import Outage
 from slashtag._core.throttle.throttle import Throttle
+from slashtag._core.throttle.ticket import Ticket
 
 from ...support.laws import examples
 
@@ -72,15 +71,43 @@ def servers(draw: st.DrawFn) -> Callable[[Random], Server]:
     return limit
 
 
-@examples(80)
-@example(lambda rng: FixedWindow(rng, 1, 11.0, math.ceil), 1, 1.0, 0)
-@example(lambda rng: Strays(TokenBucket(rng, 1, 1), 0.5), 1, 1.0, 232)
-@given(servers(), st.integers(1, CONCURRENCY), st.floats(0.2, 4), st.integers(0, 2**32))
+class Quitting(Throttle):
+    """A throttle some of whose requests are abandoned on their way, as tasks that are cancelled do."""
+
+    def __init__(self, concurrency: int, every: int) -> None:
+        super().__init__(concurrency)
+        self._every, self._answers = every, 0
+
+    def _quits(self, ticket: Ticket, now: float) -> bool:
+        self._answers += 1
+        if not self._every or self._answers % self._every:
+            return False
+        self.cancelled(ticket, now)
+        return True
+
+    def accepted(self, ticket: Ticket, now: float) -> None:
+        if not self._quits(ticket, now):
+            super().accepted(ticket, now)
+
+    def rejected(self, ticket: Ticket, now: float, retry_after: float | None = None) -> float:
+        return 0.0 if self._quits(ticket, now) else super().rejected(ticket, now, retry_after)
+
+
+@examples(100)
+@example(lambda rng: FixedWindow(rng, 1, 11.0, math.ceil), 1, 1.0, 0, 0)
+@example(lambda rng: Strays(TokenBucket(rng, 1, 1), 0.5), 1, 1.0, 232, 0)
+@given(
+    servers(),
+    st.integers(1, CONCURRENCY),
+    st.floats(0.2, 4),
+    st.integers(0, 2**32),
+    st.sampled_from([0, 0, 3, 4, 9]),
+)
 def test_no_deadlock_and_no_request_lost_on_any_server(
-    make: Callable[[Random], Server], concurrency: int, scale: float, seed: int
+    make: Callable[[Random], Server], concurrency: int, scale: float, seed: int, every: int
 ) -> None:
-    """Law 9, with the next test."""
-    throttle = Throttle(concurrency)
+    """Law 9."""
+    throttle = Quitting(concurrency, every)
     most = 0
 
     def watch(now: float) -> None:
@@ -91,52 +118,6 @@ def test_no_deadlock_and_no_request_lost_on_any_server(
     assert done.useful == 150
     assert throttle.in_flight == 0
     assert most <= concurrency
-
-
-class Quitters:
-    """A throttle some of whose requests are abandoned on their way, as tasks that are cancelled do."""
-
-    def __init__(self, throttle: Throttle, every: int) -> None:
-        self._throttle = throttle
-        self._every = every
-        self._answers = 0
-        self.ready_at = throttle.ready_at
-        self.depart = throttle.depart
-
-    @property
-    def exhausted(self) -> bool:
-        return self._throttle.exhausted
-
-    @property
-    def outage(self) -> Outage:
-        return self._throttle.outage
-
-    def _quits(self) -> bool:
-        self._answers += 1
-        return self._answers % self._every == 0
-
-    def accepted(self, ticket: Any, now: float) -> None:
-        (self._throttle.cancelled if self._quits() else self._throttle.accepted)(ticket, now)
-
-    def rejected(self, ticket: Any, now: float, retry_after: float | None) -> float:
-        if self._quits():
-            self._throttle.cancelled(ticket, now)
-            return 0.0
-        return self._throttle.rejected(ticket, now, retry_after)
-
-    def failed(self, ticket: Any, now: float, retry_after: float | None) -> None:
-        self._throttle.failed(ticket, now, retry_after)
-
-
-@examples(50)
-@given(servers(), st.integers(3, 9), st.integers(0, 2**32))
-def test_abandoned_requests_and_probes_hold_nobody_up(
-    make: Callable[[Random], Server], every: int, seed: int
-) -> None:
-    throttle = Throttle(CONCURRENCY)
-    done = run(Quitters(throttle, every), make(Random(seed)), 150, seed, give_up=1e6)
-    assert done.useful == 150
-    assert throttle.in_flight == 0
 
 
 @pytest.mark.parametrize(("sessions", "least"), [(2, 0.8), (4, 0.7)])
@@ -305,9 +286,8 @@ def test_a_page_beside_three_reports_waits_for_one_request_of_each() -> None:
 @pytest.mark.parametrize("told", [None, 60.0])
 def test_refused_calls_hold_others_up_for_a_moment_only(told: float | None) -> None:
     """Law 2."""
-    waits = [wait for seed in range(3) for wait in beside_refused(20, told, seed)]
-    assert sum(wait > 1 for wait in waits) <= 0.1 * len(waits)
-    assert max(waits) <= 2.5
+    waits = [max(beside_refused(20, told, seed)) for seed in range(5)]
+    assert sorted(waits)[-2] <= 0.6
 
 
 def test_the_news_tell_the_rate_to_pass_and_its_change() -> None:

@@ -14,21 +14,19 @@ Laws 8 to 10 are in test_simulated.py, law 5 in tests/core/test_turns.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from math import inf
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.outage import FAILURES, FORGOTTEN
+from slashtag._core.throttle.outage import FAILURES
 from slashtag._core.throttle.outage import LONGEST as LONGEST_PAUSE
 from slashtag._core.throttle.throttle import (
     CLUSTER,
     FLOOR,
     LONGEST,
     PACED,
-    SLOWEST,
     START,
     WAIT,
     Throttle,
@@ -148,20 +146,6 @@ def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_af
     assert again >= now + (retry_after or WAIT)
 
 
-def test_a_call_is_refused_no_longer_once_it_meets_a_429_since_which_nothing_was_accepted() -> None:
-    """All others may meet 429s too: the limit is slow, or it is exhausted."""
-    throttle, ticket = Throttle(32), Ticket()
-    verdicts = []
-    for passes in (False, True, False):
-        throttle.rejected(throttle.depart(10.0, ticket), 10.0)
-        verdicts.append(ticket.refusals > 0)
-        if not verdicts[-1]:
-            throttle.accepted(throttle.depart(10.1), 10.2)
-        assert passes is verdicts[-1]
-        ticket.last = 10.0 if not passes else 11.0
-    assert verdicts == [False, True, False]
-
-
 @given(st.lists(maybe_told, min_size=2, max_size=10))
 def test_the_waits_of_a_refused_call_at_least_double(told: list[float | None]) -> None:
     """Law 3."""
@@ -194,27 +178,6 @@ def test_accepted_requests_sent_before_the_first_429_prove_nothing(sent_later: b
     for _ in range(CLUSTER - 3):
         throttle.rejected(throttle.depart(10.3), 10.4)
     assert throttle.exhausted is not sent_later
-
-
-@pytest.mark.parametrize("end", ["cancelled", "rejected"])
-def test_a_probe_that_ends_in_any_way_gives_its_place_back(end: str) -> None:
-    """Law 9."""
-    throttle = exhausted()
-    ticket, at = probe(throttle, 10.1)
-    assert throttle.ready_at(at + 1) == inf
-    (throttle.cancelled if end == "cancelled" else throttle.rejected)(ticket, at + 0.1)
-    assert throttle.ready_at(at + 0.1) < at + 1
-
-
-def test_probes_are_further_and_further_apart_up_to_seconds() -> None:
-    throttle, now, departures = exhausted(), 10.1, []
-    for _ in range(25):
-        ticket, now = probe(throttle, now)
-        departures.append(now)
-        throttle.rejected(ticket, now + 0.05)
-    gaps = [round(b - a, 6) for a, b in pairwise(departures)]
-    assert gaps == sorted(gaps)
-    assert 2 < gaps[-1] <= SLOWEST + 0.1
 
 
 @given(told=st.floats(2, 600), liar=st.booleans())
@@ -311,15 +274,6 @@ def test_the_retry_after_of_a_503_is_kept_if_every_probe_is_told_it(liar: bool) 
     assert throttle.outage.lasted(at) <= before + 15
 
 
-def test_failures_long_ago_are_no_part_of_an_outage() -> None:
-    throttle = Throttle(32)
-    at, _ = fail(throttle, 0.0, 60)
-    assert throttle.outage.lasted(at) > 30
-    assert throttle.outage.lasted(at + FORGOTTEN) == 0
-    throttle.failed(throttle.depart(at + FORGOTTEN), at + FORGOTTEN)
-    assert throttle.outage.lasted(at + FORGOTTEN) == 0
-
-
 # -- measurements
 
 
@@ -404,17 +358,17 @@ def test_few_calls_that_wait_as_they_are_told_are_not_idle() -> None:
     assert throttle.learned_rate == pytest.approx(10, rel=0.2)
 
 
-def test_a_curve_stands_still_while_nothing_waits() -> None:
-    throttle, now = paced()
-    for idle in (0.0, 3600.0, 86_400.0):
-        sent = []
-        now += idle
-        while len(sent) < 20:
-            ticket, now = probe(throttle, now)
-            sent.append(now)
-            throttle.accepted(ticket, now)
-        assert throttle.learned_rate is not None
-        assert (sent[-1] - sent[1]) * throttle.learned_rate > 12
+def test_a_quota_begins_anew_when_its_width_is_over_spent_or_not() -> None:
+    throttle, now = quota()
+    for share in (0.3, 1.0, 1.0):
+        now, sent = now + 65, 0
+        while len(tickets := fill(throttle, now)) > 1 and sent < 30 * share:
+            sent += len(tickets)
+            for ticket in tickets:
+                throttle.accepted(ticket, now)
+        for ticket in tickets:
+            throttle.cancelled(ticket, now)
+        assert sent == pytest.approx(30 * share, abs=6)
 
 
 # -- a known rate
