@@ -59,7 +59,7 @@ async def reached(stage: str) -> AsyncIterator[tuple[Wire, AsyncSession, Callabl
             assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
             if stage != "connect":
                 healed.append(ok(PAGE))
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     await get(session)
 
 
