@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import replace
 from email.utils import formatdate
 from itertools import pairwise
 
@@ -26,6 +25,7 @@ from slashtag import (
     RetryPolicy,
     ServerError,
     SlashtagError,
+    TagLimitError,
     TransportError,
     UnexpectedResponseError,
 )
@@ -184,17 +184,6 @@ async def test_a_dead_service_gets_few_requests_and_then_all_fail_at_once() -> N
 
 
 @in_virtual_time
-async def test_a_caller_with_less_patience_fails_earlier() -> None:
-    sends = sender(Service(lambda _: down()))
-    patient = asyncio.create_task(job(sends, paths(4)))
-    await asyncio.sleep(20)
-    assert await outcome(replace(sends, retry=RetryPolicy(max_elapsed=5)).send(call())) is not None
-    assert now() <= 36
-    assert not patient.done()
-    patient.cancel()
-
-
-@in_virtual_time
 async def test_no_write_finds_out_whether_the_service_answers() -> None:
     """Its answer would be lost, and nobody could say whether it was done."""
     service = Service(lambda _: down(502) if 10 <= now() < 60 else OK)
@@ -286,10 +275,19 @@ async def test_the_first_failure_of_a_session_is_a_warning_that_has_the_services
 # --- create tag ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("others_pass", [False, True])
 @in_virtual_time
-async def test_create_tag_meets_the_rate_limit_like_any_call() -> None:
-    service = Service(lambda _: TOO_MANY if now() < 20 else OK)
-    await sender(service).send(call("tags", "POST", repeat="if unsent"))
+async def test_429s_of_create_tag_are_the_tag_limit_if_others_pass(others_pass: bool) -> None:
+    service = Service(lambda sent: OK if now() > 20 or (others_pass and sent.path != "tags") else TOO_MANY)
+    sends = sender(service)
+    pages = asyncio.create_task(job(sends, paths(1000)))
+    error = await outcome(sends.send(call("tags", "POST", repeat="if unsent")))
+    if others_pass:
+        assert isinstance(error, TagLimitError)
+        assert error.attempts == len(service.times("tags")) == 3
+    else:
+        assert error is None
+    assert not any((await pages).values())
 
 
 # --- over HTTP -----------------------------------------------------------------------------------------

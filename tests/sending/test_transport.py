@@ -14,11 +14,9 @@ import pytest
 
 from slashtag import (
     ConfigurationError,
-    OutcomeUnknownError,
     RequestTimeoutError,
     RetryPolicy,
     SessionClosedError,
-    SlashtagError,
     TransportError,
     UnexpectedResponseError,
     __version__,
@@ -233,26 +231,6 @@ async def test_over_a_given_session_nothing_is_in_doubt_once_either_is_closed(
         with pytest.raises(SessionClosedError):
             await OPERATIONS[name][0](session)
         assert wire.requests == []
-
-
-@pytest.mark.parametrize("headers_sent", [False, True])
-@pytest.mark.parametrize(("name", "kind"), [("GET", SessionClosedError), ("PUT", OutcomeUnknownError)])
-async def test_a_given_session_that_is_closed_under_a_request_is_told(
-    name: str, kind: type[SlashtagError], headers_sent: bool
-) -> None:
-    # aiohttp does not wake who reads a body; the timeout does.
-    async with (
-        Wire(wires.stall(headers_sent=headers_sent)) as wire,
-        aiohttp.ClientSession() as http,
-        connect(wire, http=http, timeout=0.2) as session,
-    ):
-        call = asyncio.create_task(OPERATIONS[name][0](session))
-        await wire.arrived(1)
-        await asyncio.sleep(0.01)
-        await http.close()
-        with pytest.raises(kind):
-            await call
-        assert session.metrics.in_flight == 0
 
 
 # --- a proxy -------------------------------------------------------------------------------------------
