@@ -92,7 +92,7 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     if base_url is None:
         raise ConfigurationError("no base_url: pass it, set SLASHTAG_BASE_URL, or run `slashtag login`")
     # Not shown here or below: it may be "key:secret@host" without a scheme.
-    url, user, password = _parsed(hidden(base_url))
+    url, user, password = _parsed(Secret(base_url))
     if user is not None or password is not None:
         raise ConfigurationError("the base URL must not contain credentials")
     if url is None:

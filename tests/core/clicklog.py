@@ -151,13 +151,9 @@ class Service:
         return self._period(log, zone)
 
     def _range(self, log: list[Click], params: dict[str, str], zone: Any) -> dict[str, Any]:
-        if "date" in params:
-            start = datetime.fromisoformat(params["date"])
-            end = start + timedelta(days=1, seconds=-1)
-        else:
-            start, end = map(datetime.fromisoformat, params["date_range"].split(","))
-            if self._exclusive:
-                end -= timedelta(seconds=1)
+        start, end = map(datetime.fromisoformat, params["date_range"].split(","))
+        if self._exclusive:
+            end -= timedelta(seconds=1)
         assert start.utcoffset() == end.utcoffset() == zone.utcoffset(None)
         assert end - start < timedelta(days=32)
         log = [click for click in log if start <= click.at <= end]

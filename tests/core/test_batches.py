@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from itertools import chain, pairwise
+from itertools import chain
 from urllib.parse import parse_qsl
 
 import pytest
@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from slashtag import DateRange, InvalidRequestError, ShortUrl
-from slashtag._core.batches import (
-    Selector,
-    _batches,
-    encoded_size,
-    halves,
-    in_fixed_order,
-    plain_batches,
-    select,
-)
+from slashtag._core.batches import Selector, encoded_size, halves, in_fixed_order, select
 from slashtag._core.queries import TimeSlice
 from slashtag._core.windows import parse_zone
 from slashtag._credentials import Credentials
@@ -36,7 +28,7 @@ def refuse(key: object, error: InvalidRequestError) -> None:
 
 
 def batched(given_keys: Iterable[str], room: int) -> list[tuple[str, ...]]:
-    return [selector.keys for selector in _batches(given_keys, room, refuse)]
+    return [selector.keys for selector in select(given_keys, None, None, room, refuse)]
 
 
 keys = st.text(min_size=1, max_size=100).filter(
@@ -68,10 +60,10 @@ def test_a_batch_with_its_widest_piece_fits_a_target_of_8000_bytes(given_keys: l
     assert all(len(target) <= 8_000 for target in _targets(given_keys, base))
 
 
-@given(wide_keys, st.integers(2_000, 8_000))
-def test_a_batch_is_cut_only_where_the_next_key_has_no_place(given_keys: list[str], room: int) -> None:
-    for batch, following in pairwise(batched(given_keys, room)):
-        assert len(batch) == 100 or sum(encoded_size(key) + 3 for key in (*batch, following[0])) > room
+@given(wide_keys | st.lists(st.integers(0, 300).map(str), max_size=300), st.integers(2_000, 8_000))
+def test_a_batch_is_half_full_at_least_but_for_the_last(given_keys: list[str], room: int) -> None:
+    for batch in batched(given_keys, room)[:-1]:
+        assert len(batch) >= 50 or 2 * encoded_size(",".join(batch)) > room - 400
 
 
 @examples(60)
@@ -91,20 +83,14 @@ def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
     return [transport.target(query._call(Selector(keys=batch), piece)) for batch in batched(given_keys, room)]
 
 
-@given(
-    st.lists(st.text(st.sampled_from("ab/é,\ud800"), max_size=3) | st.just("x" * 1_400), max_size=8)
-    | wide_keys
-    | st.lists(st.integers(0, 300).map(str), max_size=300),
-    st.integers(400, 8_000),
-)
-@example(["a"] * 2 + [str(n) for n in range(120)], 8_000)
-@example(["/" * 40 + str(n) for n in range(90)], 7_900)
-def test_plain_slashtags_make_the_same_batches_as_checked_ones(given_keys: list[str], room: int) -> None:
-    found = plain_batches(given_keys, room)
-    if found is not None:
-        assert [selector.keys for selector in found] == batched(given_keys, room)
-    elif given_keys and all(key.isalnum() and key.isascii() and len(key) < 20 for key in given_keys):
-        assert room < 3_000
+@given(st.lists(st.text(st.sampled_from("ab/é,\ud800"), max_size=3) | st.just("x" * 5_000), max_size=8))
+def test_slashtags_that_are_checked_at_once_are_those_that_pass_one_by_one(given_keys: list[str]) -> None:
+    told: list[object] = []
+    found = select(given_keys, None, None, 8_000, lambda key, error: told.append(key))
+    passed = [key for key in given_keys if not told.count(key)]
+    assert [key for each in found for key in each.keys] == list(dict.fromkeys(passed))
+    assert all(re.search(r"^$|,|\ud800|x{5000}", key) for key in map(str, told))
+    assert not any(re.search(r"^$|,|\ud800|x{5000}", key) for key in passed)
 
 
 def test_a_short_url_is_no_slashtag_but_may_be_one_of_a_link() -> None:
@@ -115,12 +101,11 @@ def test_a_short_url_is_no_slashtag_but_may_be_one_of_a_link() -> None:
     assert told == ["https://l.example/a", "http://b"]
 
 
-@pytest.mark.parametrize(
-    "odd", [5, ShortUrl(id=1, slashtag="a"), [], "", "a,b", "HTTPS://l.example/a", "\ud800"]
-)
-def test_what_is_no_slashtag_is_not_plain(odd: object) -> None:
-    assert plain_batches(["a", odd], 8_000) is None
-    assert plain_batches([odd, "a"], 8_000) is None
+@pytest.mark.parametrize("odd", [5, [], None, b"a"])
+def test_what_is_no_slashtag_is_refused_wherever_it_stands(odd: object) -> None:
+    for given_keys in (["a", odd], [odd, "a"]):
+        with pytest.raises(TypeError):
+            select(given_keys, None, None, 8_000, refuse)  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(), min_size=2))

@@ -198,9 +198,3 @@ def test_the_dates_of_the_answer_are_those_of_its_windows(start: date, later: in
 def test_an_answer_is_final_once_its_last_second_is_over(query: Query[Any], ended: datetime) -> None:
     (piece,) = query._time_slices(INDIA, NOW, "inclusive")
     assert query._call(Selector(tag="t"), piece).period_end == ended.timestamp()
-
-
-def test_a_day_that_begins_late_is_asked_as_a_range() -> None:
-    found = asked(Day("2024-09-08"), ZoneInfo("America/Santiago"))
-    span = "2024-09-08T01:00:00-03:00,2024-09-08T23:59:59-03:00"
-    assert found == [{"date_range": span, "timezone": "-03:00"}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
 from .checks import check_text
-from .limits import MAX_KEYS, MAX_TARGET_BYTES
+from .limits import MAX_KEYS, MAX_SLASHTAG, MAX_TARGET_BYTES
 
 S = TypeVar("S")
 
@@ -78,6 +78,12 @@ class Selector(Struct, frozen=True):
         """Return a selector for each slashtag, or for the tag."""
         return [self] if len(self.names) == 1 else [Selector.of([link]) for link in self.links]
 
+    def apart(self, keys: Container[str]) -> list[Selector]:
+        """Return the batch without some slashtags, and a selector for each of these."""
+        alone = [each for each in self.singles() if each.keys[0] in keys]
+        others = [link for link in self.links if link[0] not in keys]
+        return [Selector.of(others), *alone] if others else alone
+
     def params(self) -> tuple[tuple[str, str], ...]:
         """Return the query parameter of the selector."""
         return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
@@ -112,8 +118,7 @@ def select(
         ]
     if tags is not None:
         return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags))]
-    keys = tuple(in_fixed_order(() if keys is None else keys))
-    return plain_batches(keys, max_keys_bytes) or _batches(keys, max_keys_bytes, report_bad_key)
+    return list(_batches(tuple(in_fixed_order(keys or ())), max_keys_bytes, report_bad_key))
 
 
 def check_selector(keys: object, tag: object, tags: object) -> None:
@@ -137,8 +142,31 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
     return keys
 
 
-def plain_batches(keys: Iterable[Any], max_keys_bytes: int) -> list[Selector] | None:
-    """Return the batches if no rule of `check_slashtag` can be broken, or None.
+def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
+    """Yield batches of slashtags, each once, with the ids of all its links."""
+    ids: dict[str, set[int]] = {}
+    if (unique := _plain(keys)) is None:
+        for key in keys:
+            try:
+                ids.setdefault(check_slashtag(key), set()).update(
+                    [key.id] if isinstance(key, ShortUrl) else ()
+                )
+            except InvalidRequestError as error:
+                report_bad_key(key, error)
+        unique = tuple(ids)
+    left = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)][::-1]
+    while left:
+        batch = left.pop()
+        if len(batch) > 1 and encoded_size(",".join(batch)) > max_keys_bytes:
+            left += reversed(halves(batch))
+        elif ids:
+            yield Selector.of((slashtag, tuple(sorted(ids[slashtag]))) for slashtag in batch)
+        else:
+            yield Selector(keys=batch)
+
+
+def _plain(keys: Sequence[Any]) -> tuple[str, ...] | None:
+    """Return the slashtags if no rule of `check_slashtag` can be broken, each once, or None.
 
     That is seen of all slashtags at once, joined: one by one would cost more than the request.
     """
@@ -147,48 +175,15 @@ def plain_batches(keys: Iterable[Any], max_keys_bytes: int) -> list[Selector] | 
         text = "".join(unique)
     except TypeError:
         return None
-    if not text.isascii() or text.encode().translate(None, UNRESERVED) or not (text and all(unique)):
+    if not text.isascii() or text.encode().translate(None, UNRESERVED) or not all(unique):
         return None
-    # A comma counts as if it were encoded.
-    if max(map(len, unique)) + 3 > max_keys_bytes // MAX_KEYS:
-        return None
-    return [Selector(keys=unique[n : n + MAX_KEYS]) for n in range(0, len(unique), MAX_KEYS)]
-
-
-def _batches(keys: Iterable[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> list[Selector]:
-    """Return batches of slashtags, each once, with the ids of all its links."""
-    ids: dict[str, set[int]] = {}
-    for key in keys:
-        try:
-            of_slashtag = ids.setdefault(check_slashtag(key), set())
-        except InvalidRequestError as error:
-            report_bad_key(key, error)
-        else:
-            if isinstance(key, ShortUrl):
-                of_slashtag.add(key.id)
-    batches: list[list[Link]] = []
-    size = max_keys_bytes
-    for slashtag, found in ids.items():
-        # A comma counts as if it were encoded.
-        more = encoded_size(slashtag) + 3
-        if size + more > max_keys_bytes or len(batches[-1]) == MAX_KEYS:
-            batches.append([])
-            size = 0
-        batches[-1].append((slashtag, tuple(sorted(found))))
-        size += more
-    return [Selector.of(batch) for batch in batches]
+    return unique if max(map(len, unique), default=0) <= MAX_SLASHTAG else None
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
     """Split a sequence of at least two items into halves."""
     middle = len(items) // 2
     return items[:middle], items[middle:]
-
-
-def without(selectors: Iterable[Selector], keys: Container[str]) -> list[Selector]:
-    """Return batches without some slashtags, and without those that are then empty."""
-    left = [Selector.of(link for link in each.links if link[0] not in keys) for each in selectors]
-    return [each for each in left if each.keys]
 
 
 def check_tag(name: object) -> str:

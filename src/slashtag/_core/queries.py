@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
 from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Span, Statistics
@@ -29,20 +29,7 @@ from .dates import (
     spans_to_compare,
 )
 from .statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
-from .windows import (
-    DAY,
-    SECOND,
-    Bound,
-    RangeEnd,
-    TimeSlice,
-    only_offset,
-    range_slice,
-    range_slices,
-    segments,
-    timezone_param,
-    whole_period,
-    windows,
-)
+from .windows import DAY, Bound, RangeEnd, TimeSlice, range_slices, whole_period
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -186,7 +173,7 @@ class DateRange(Query[RangeStats], frozen=True):
 class Day(Query[RangeStats], frozen=True):
     """Statistics of one whole day in the `timezone` of the call.
 
-    If the zone changes its offset on that date, it is requested as ranges. Raises InvalidRequestError.
+    It is requested as a range of one day. Raises InvalidRequestError.
     See docs/service.md, Statistics for a date or date range.
     """
 
@@ -204,13 +191,7 @@ class Day(Query[RangeStats], frozen=True):
         force_setattr(self, "date", parse_day("date", self.date))
 
     def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
-        day, _ = self.span(zone)
-        found = windows(day, day, zone)
-        whole = len(found) == 1 and found[0].end - found[0].start == DAY - SECOND
-        if not whole:
-            return [range_slice(window, range_end) for window in found]
-        params = (("date", found[0].start.isoformat()), *timezone_param(found[0].offset))
-        return [TimeSlice(params, str(day), found[0])]
+        return range_slices(self.date, self.date, zone, range_end)
 
     def span(self, zone: tzinfo) -> Span:
         return self.date, self.date
@@ -249,8 +230,7 @@ class AllTime(Query[PeriodStats], frozen=True):
     _answer_type = PeriodAnswer
 
     def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
-        offsets = (offset for *_, offset in segments(zone, OLDEST_CLICK, now))
-        return [TimeSlice(timezone_param(only_offset(zone, offsets, "all time")), "all time")]
+        return [replace(each, window=None) for each in whole_period(zone, OLDEST_CLICK, now, "all time")]
 
 
 class CountryGeo(Query[GeoStats], frozen=True):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex, TypeVar, overload
-
-T = TypeVar("T")
+from typing import SupportsIndex
 
 
 class Secret(str):
@@ -29,10 +27,6 @@ class Secret(str):
         raise TypeError("a secret is not pickled; pass credentials to each process in its environment")
 
 
-@overload
-def hidden(text: str) -> Secret: ...
-@overload
-def hidden(text: str | None) -> Secret | None: ...
-def hidden(text: T) -> T | Secret:
+def hidden(text: str | None) -> Secret | None:
     """Return a str as a Secret, anything else as it is."""
     return Secret(text) if isinstance(text, str) else text

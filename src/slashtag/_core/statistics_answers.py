@@ -11,14 +11,11 @@ model, and says what is wrong with it, which is told, and not asked again:
     a dimension with more clicks than the total            `reconciles` is False
     unique and repeated clicks that do not add up to the   `reconciles` is False
     total
-    geo maps with different totals                         `reconciles` is False
-    a dimension with fewer clicks than the total, null or  `incomplete_dimensions` names it
-    left out
 
-A JSON member that occurs twice has its last value, so that the counts do not add up.
+A dimension with fewer clicks than the total, null or left out contradicts nothing: `incomplete_dimensions`
+of the result names it. A JSON member that occurs twice has its last value, so that the counts do not add up.
 """
 
-from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Any, ClassVar
 
@@ -46,8 +43,9 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
         `window` has its days or its months; None: it is about all time.
         """
         stats, problem = self._read(window)
-        if problem is None and (incomplete := stats.incomplete_dimensions):
-            return _check_dimensions(stats, incomplete)
+        for name in stats.incomplete_dimensions:
+            if (counted := sum(getattr(stats, name).values())) > stats.total:
+                problem = f"{stats.total} clicks in all, but {counted} by {name}"
         return (stats, None) if problem is None else (replace(stats, reconciles=False), problem)
 
     def _read(self, window: Window | None) -> tuple[Statistics, str | None]:
@@ -138,19 +136,6 @@ class GeoAnswer(StatsAnswer, gc=False):
 
     def _read(self, window: Window | None) -> tuple[GeoStats, None]:
         return GeoStats(**self._maps()), None
-
-
-def _check_dimensions(stats: Statistics, incomplete: Sequence[str]) -> tuple[Statistics, str | None]:
-    """Return statistics with incomplete dimensions, and what is wrong with these."""
-    total = stats.total
-    counted = {name: sum(getattr(stats, name).values()) for name in incomplete}
-    over = [name for name, n in counted.items() if n > total]
-    if not any(counted.values()) and len(counted) == len(stats.SUMS):
-        return stats, None
-    name = (over or incomplete)[0]
-    problem = f"{total} clicks in all, but {counted[name]} by {name}"
-    contradicts = over or isinstance(stats, GeoStats)
-    return (replace(stats, reconciles=False) if contradicts else stats), problem
 
 
 def _counts(found: Any) -> dict[Any, Any]:

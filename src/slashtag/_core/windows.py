@@ -2,7 +2,7 @@
 
 import calendar
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from math import inf
@@ -49,13 +49,6 @@ def parse_zone(zone: Zone) -> tzinfo:
     )
 
 
-def format_offset(offset: timedelta) -> str:
-    """Format an offset as the service takes it, `+HH:MM`."""
-    if offset % timedelta(minutes=1):
-        raise InvalidRequestError(f"the offset {offset} of the zone has seconds; the service takes +HH:MM")
-    return datetime(2000, 1, 1, tzinfo=timezone(offset)).isoformat()[-6:]
-
-
 def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
     """Yield (start, end, offset) for each period of one offset between two instants, end excluded.
 
@@ -81,17 +74,6 @@ def segments(zone: tzinfo, first: datetime, last: datetime) -> Iterator[tuple[da
         start, offset, at = high, offset_at(high), high
     if start < last:
         yield start, last, offset
-
-
-def only_offset(zone: tzinfo, found: Iterable[timedelta], what: str) -> timedelta:
-    """Return the offset of a period that cannot be split, or raise InvalidRequestError for several."""
-    first, *others = dict.fromkeys(found)
-    if others:
-        raise InvalidRequestError(
-            f"{zone} has {1 + len(others)} UTC offsets within {what}, but the service accepts only "
-            "one: give a fixed offset such as +01:00, or ask for a range of days"
-        )
-    return first
 
 
 class Window(Struct, frozen=True):
@@ -124,25 +106,8 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
 
     A window has one UTC offset and covers at most 32 calendar dates. It begins at the start of a day or one
     second after the previous window, and ends at the last second of a day or where the range or the offset
-    ends. See docs/service.md, Statistics for a date or date range.
-    """
-    found: list[Window] = []
-    for whole in split_by_utc_offset(start, end, zone):
-        first, fixed = whole.start, whole.start.tzinfo or UTC
-        while first <= whole.end:
-            # To the last second of the last day; the first day may have begun before.
-            longest = MAX_WINDOW_DAYS * DAY - (first - midnight(first.date(), fixed)) - SECOND
-            # A timedelta, because the end may be outside the calendar.
-            found.append(Window(first, first + min(whole.end - first, longest)))
-            first = found[-1].end + SECOND
-    return found
-
-
-def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
-    """Split a range (both ends included) into parts of one UTC offset each.
-
-    A date that the zone skips is in no part; in a sum it has zero clicks. This scans the whole range for
-    transitions: keep the result if it is needed more than once.
+    ends. A date that the zone skips is in none; in a sum it has zero clicks. This scans the whole range for
+    transitions. See docs/service.md, Statistics for a date or date range.
     """
     found: list[Window] = []
     try:
@@ -158,8 +123,12 @@ def split_by_utc_offset(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
                 first = max(first, midnight(start, fixed))
             if not isinstance(end, datetime):
                 last = min(last, midnight(end, fixed) + DAY - SECOND)
-            if first <= last:
-                found.append(Window(first, last))
+            while first <= last:
+                # To the last second of the last day; the first day may have begun before.
+                longest = MAX_WINDOW_DAYS * DAY - (first - midnight(first.date(), fixed)) - SECOND
+                # A timedelta, because the end may be outside the calendar.
+                found.append(Window(first, first + min(last - first, longest)))
+                first = found[-1].end + SECOND
     except OverflowError:
         raise InvalidRequestError(f"{start} to {end} lies outside the calendar") from None
     if not found and isinstance(start, datetime) is not isinstance(end, datetime):
@@ -192,16 +161,10 @@ class TimeSlice(Struct, frozen=True):
 
 
 def timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
-    # +00:00 is the documented default.
-    return (("timezone", format_offset(offset)),) if offset else ()
-
-
-def range_slice(window: Window, range_end: RangeEnd) -> TimeSlice:
-    """Return the time slice of one window of a date range."""
-    end = window.end + SECOND if range_end == "exclusive" else window.end
-    span = f"{window.start.isoformat()},{end.isoformat()}"
-    params = (("date_range", span), *timezone_param(window.offset))
-    return TimeSlice(params, str(window), window)
+    """Return the parameter for an offset, `+HH:MM`; none for +00:00, the documented default."""
+    if offset % timedelta(minutes=1):
+        raise InvalidRequestError(f"the offset {offset} of the zone has seconds; the service takes +HH:MM")
+    return (("timezone", datetime(2000, 1, 1, tzinfo=timezone(offset)).isoformat()[-6:]),) if offset else ()
 
 
 def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
@@ -214,16 +177,30 @@ def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) ->
 
 @lru_cache(maxsize=64)
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
-    return tuple(range_slice(window, range_end) for window in windows(start, end, zone))
+    slices: list[TimeSlice] = []
+    for window in windows(start, end, zone):
+        stop = window.end + SECOND if range_end == "exclusive" else window.end
+        span = f"{window.start.isoformat()},{stop.isoformat()}"
+        slices.append(TimeSlice((("date_range", span), *timezone_param(window.offset)), str(window), window))
+    return tuple(slices)
 
 
 def whole_period(
     zone: tzinfo, start: Bound, end: Bound, label: str, *params: tuple[str, str]
 ) -> Sequence[TimeSlice]:
-    """Return the time slice of days that cannot be split; none if the zone skips them."""
+    """Return the time slice of a period that cannot be split; none for a date that the zone skips.
+
+    Raises InvalidRequestError for a zone with several offsets in the period.
+    """
     found = windows(start, end, zone)
-    if not found:  # Pacific/Apia had no 2011-12-30
-        return ()
-    offset = only_offset(zone, (window.offset for window in found), label)
-    whole = Window(found[0].start, found[-1].end)
-    return (TimeSlice((*params, *timezone_param(offset)), label, whole),)
+    offsets = {window.offset for window in found}
+    if len(offsets) > 1:
+        raise InvalidRequestError(
+            f"{zone} has {len(offsets)} UTC offsets within {label}, but the service accepts only "
+            "one: give a fixed offset such as +01:00, or ask for a range of days"
+        )
+    # Pacific/Apia had no 2011-12-30.
+    return [
+        TimeSlice((*params, *timezone_param(offset)), label, Window(found[0].start, found[-1].end))
+        for offset in offsets
+    ]

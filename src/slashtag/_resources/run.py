@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .._core.batches import Key, Selector, without
+from .._core.batches import Key, Selector
 from .._core.call import Call
 from .._core.checks import Progress, check_callback
 from .._core.plan import Plan, StatsRequest, empty_sum
@@ -127,8 +127,7 @@ class StatsRun:
         selector, time_slice = request.selector, request.time_slice
         parts: list[Selector] = []
         if len(selector.keys) > 1 and not self.alone.isdisjoint(selector.keys):
-            alone = [each for each in selector.singles() if each.keys[0] in self.alone]
-            parts = [*without([selector], self.alone), *alone]
+            parts = selector.apart(self.alone)
         else:
             try:
                 running_sum.add(await self.ask(request))

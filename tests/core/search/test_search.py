@@ -206,8 +206,8 @@ def test_any_answers_end_within_so_many_requests_a_key_and_a_batch(
         return answer
 
     run = Run(count, service)
-    # Twice each key, and once alone; checks of each batch, and halves of those that contradict the answers.
-    assert run.requests <= 3 * count + 8 * search.CHECKS * len(batches_of(names(count)))
+    # What a batch may cost, its keys alone, and what the last mistake in it takes.
+    assert run.requests <= 3 * count + 3 * search.CHECKS * len(batches_of(names(count)))
     assert all(number > 0 for counts in run.search.results.values() for number in counts.values())
     assert run.search.results.keys().isdisjoint(run.search.unresolved)
 
@@ -297,8 +297,8 @@ def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
     run = Run(40, service)
     # A link that was asked alone is not checked again.
     assert all(run.results.get(key, {}) in (table.get(key, {}), after.get(key, {})) for key in names(40))
-    # Halves of a check until one key is left, its batch once more, perhaps searched anew, and its checks.
-    assert run.requests <= quiet.requests + 2 * 3 + 1 + 2 * KEYS + search.CHECKS
+    # First halves of a check until one key is left, its batch once more, the check, and those of the batch.
+    assert run.requests <= quiet.requests + 3 + 1 + 1 + search.CHECKS
 
 
 def test_no_two_keys_of_a_batch_are_in_the_same_checks() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 
 from ..batches import halves
 from ..limits import MAX_KEYS
@@ -30,15 +29,13 @@ class Cell:
         self.is_first = parent is not None and keys[0] == parent.keys[0]
         #: Its counts, as numbers of the bounds; others are 0.
         self.numbers: dict[Label, int] = {}
-        #: Whether all its counts are known.
-        self.is_known = False
+        #: Those that were not known when it was looked at last.
+        self._open: list[int] = []
         #: What it was asked in, but for questions whose answers contradicted others.
         self.questions: list[Question] = []
-        # Of roots only: its answer; its share of the questions that were asked; and how many cells must still
-        # be told apart from their other halves.
+        # Of roots only: its answer, and its share of the questions that were asked.
         self.answer: Answer | None = None
         self.cost = 0.0
-        self.left = len(keys) - 1
 
     def know(self, bounds: Bounds) -> None:
         """State the counts of a root by its answer."""
@@ -68,6 +65,8 @@ class Cell:
                 bounds.equate((one[label], other[label]), whole)
             for half in (one, other) if dimension else ():
                 bounds.equate([half[label] for label in labels], half[TOTAL])
+        for half in self.halves:
+            half._open = [*half.numbers.values()]
 
     def total(self, bound: list[int]) -> int:
         """Return a bound of the total."""
@@ -75,8 +74,9 @@ class Cell:
 
     def is_exact(self, bounds: Bounds) -> bool:
         """Return whether all counts are known."""
-        low, high = bounds.low, bounds.high
-        return all(low[number] == high[number] for number in self.numbers.values())
+        while self._open and bounds.low[self._open[-1]] == bounds.high[self._open[-1]]:
+            self._open.pop()
+        return not self._open
 
     def profile(self, bounds: Bounds) -> Profile:
         """Return what is open of each label, by dimension."""
@@ -205,8 +205,3 @@ def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
             used.update(cell.questions)
             found.append(cell)
     return found
-
-
-def by_digest(key: str, numbers: Iterable[int]) -> list[int]:
-    """Return numbers in an order as if by chance, but the same in each process: a journal has the answers."""
-    return sorted(numbers, key=lambda number: sha256(repr((key, number)).encode()).digest())

@@ -14,10 +14,11 @@ of a batch, the first time             its counts are known; a dense batch is as
 no answer, of a batch                  its halves are batches: a key may be refused
 contradicts itself, of a batch         its keys are asked alone
 agrees with the others                 it is an equation of the counts of its cells
-contradicts others, or no answer       halves of the cells are asked, until one contradicts others alone
-of one cell alone                      its batch is asked again, else those asked together with it
+contradicts others, or no answer       first halves of the cells are asked, until one cell is left
+one cell is left                       its batch is asked again, else those asked together with it
 one of these has changed               its earlier answers hold up to the change, and it is checked again
 none of these has changed              they are forgotten: its halves are batches
+... and after that                     what had contradicted others is asked again
 of little use: batches have cost more  their halves are asked alone from then on, so that a table takes at
 than WASTE a key and one a known half  most a tenth more than one request a key, whatever it counts
 
@@ -27,10 +28,11 @@ depends on the batches and the answers alone, so that a second run can replay a 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from random import Random
 
 from ..batches import halves
 from .bounds import Bounds
-from .cells import Answer, Cell, Question, by_digest, confusion, difference, dimensions, is_sound, strangers
+from .cells import Answer, Cell, Question, confusion, difference, dimensions, is_sound, strangers
 
 #: Most cells whose counts are taken apart from one answer. In tables of 1, 3, 7 and 30 days 6 takes 4 % more
 #: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
@@ -48,8 +50,8 @@ CHECKS = 8
 DENSE, DENSE_SHARE = 14, 1 / 16
 #: Questions a key that a batch may cost beyond one for each half that is told apart.
 WASTE = 0.05
-#: Questions a key, and CHECKS, after which a batch is asked key by key, as answers contradict each other.
-MOST_COST = 2
+#: Questions a key after which a batch is asked key by key, as answers contradict each other.
+MOST_COST = 3
 
 Rounds = Iterator[Sequence[Question]]
 
@@ -84,16 +86,19 @@ class Search:
         self._leave_dense()
         while True:
             self._halve_cells()
-            self._leave([root for root in self._roots if root.cost > MOST_COST * len(root.keys) + CHECKS])
             questions = self._pack() or self._check()
             if not questions:
                 self._take_results()
                 return
             yield from self._ask(questions)
             for question in questions:
-                if not self._accepts(question) and question.roots.keys() <= self._roots.keys():
-                    yield from self._mend(question)
-                    yield from self._ask_roots()
+                while question.cells and not self._accepts(question):
+                    if question.roots.keys() <= self._roots.keys():
+                        yield from self._mend(question)
+                        yield from self._ask_roots()
+                        self._leave([root for root in self._roots if root.cost > MOST_COST * len(root.keys)])
+                    question = Question(cell for cell in question.cells if cell.root in self._roots)
+                    yield from self._ask([question] if question.cells else [])
 
     def take_unresolved(self) -> list[str]:
         """Return those keys that must be asked alone and were not yet returned."""
@@ -103,7 +108,7 @@ class Search:
     @property
     def open_keys(self) -> int:
         """Number of keys whose counts are not known yet, nor asked alone."""
-        return sum(root.left + 1 for root in self._roots if root.left)
+        return sum(len(cell.keys) for cell in self._open if not cell.halves and cell.root in self._roots)
 
     def _ask(self, questions: Sequence[Question]) -> Rounds:
         for question in questions:
@@ -117,6 +122,7 @@ class Search:
         root = Cell(keys)
         root.cost = cost
         self._roots[root] = None
+        self._open.append(root)
         if len(keys) <= self._few:
             self._leave([root])
 
@@ -146,7 +152,6 @@ class Search:
                 elif self._is_sound(question.answer):
                     root.answer = question.answer
                     root.know(self._bounds)
-                    self._open.append(root)
                 else:
                     self._leave([root])
 
@@ -162,10 +167,10 @@ class Search:
 
     def _accepts(self, question: Question) -> bool:
         """State that the counts of some cells add up to the answer; return False if they cannot."""
-        roots = [root for root in question.roots if root in self._roots]
         is_usable = question.answer is not None and self._is_sound(question.answer)
-        if len(roots) < len(question.roots) or not is_usable or not self._bounds.accepts(question.equate_in):
-            self._unchecked.update((root, None) for root in roots if root.halves)
+        if not question.roots.keys() <= self._roots.keys() or not is_usable:
+            return False
+        if not self._bounds.accepts(question.equate_in):
             return False
         self._facts.append(question)
         for cell in question.cells:
@@ -173,15 +178,17 @@ class Search:
         return True
 
     def _mend(self, question: Question) -> Rounds:
-        """Find the cell that alone contradicts the answers, or has none, and keep what still holds."""
-        while len(question.cells) > 1:
-            parts = [Question(half) for half in halves(question.cells)]
-            yield from self._ask(parts)
-            wrong = [part for part in parts if not self._accepts(part)]
-            if not wrong:
-                return
-            question = wrong[0]
-        (root,) = question.roots
+        """Find a cell that contradicts the answers, or has none, and keep what still holds."""
+        cells: Sequence[Cell] = question.cells
+        while len(cells) > 1:
+            first, second = halves(cells)
+            half = Question(first)
+            yield from self._ask([half])
+            if self._accepts(half):
+                cells = second
+            else:
+                cells, question = first, half
+        root = cells[0].root
         related = [other for fact in self._facts if root in fact.roots for other in fact.roots]
         beside = dict.fromkeys(other for other in related if other in self._roots and other is not root)
         has_changed = False
@@ -212,15 +219,14 @@ class Search:
         self._bounds, facts, self._facts = Bounds(), self._facts, []
         roots = [root for root in self._roots if root.answer is not None]
         for root in roots:
-            root.left = len(root.keys) - 1
             root.know(self._bounds)
             for cell in root.tree():
-                cell.questions, cell.is_known = [], False
+                cell.questions = []
                 if cell.halves:
                     self._bounds.accepts(cell.halve)
         for fact in facts:
             self._accepts(fact)
-        self._open, self._empty = [cell for root in roots for cell in root.tree()], []
+        self._open, self._empty = [cell for root in self._roots for cell in root.tree()], []
 
     def _take_results(self) -> None:
         """Give the counts of each key that has any."""
@@ -241,19 +247,9 @@ class Search:
                     self._unchecked[cell] = None
             if not cell.is_exact(self._bounds):
                 cells.append(cell)
-            else:
-                self._note_known(cell)
+            elif not cell.halves and not cell.total(self._bounds.high):
+                self._empty.append(cell)
         self._open = cells
-
-    def _note_known(self, cell: Cell) -> None:
-        """Note that the counts of a cell are known."""
-        cell.is_known = True
-        if not cell.halves and not cell.total(self._bounds.high):
-            self._empty.append(cell)
-            # It need not be halved.
-            cell.root.left -= len(cell.keys) - 1
-        if cell.parent is not None and all(half.is_known for half in cell.parent.halves):
-            cell.root.left -= 1
 
     def _pack(self) -> list[Question]:
         """Return questions for first halves, each with cells whose counts are unlikely to be confused.
@@ -262,8 +258,10 @@ class Search:
         before, so there are never more of them. Cells that were asked and are still open ride along: with
         others in the new question, both answers together may leave one value.
         """
-        cells = [cell for cell in self._open if cell.is_first and not cell.is_exact(self._bounds)]
-        if sum(root.cost + root.left - (1 + WASTE) * len(root.keys) for root in self._roots) > 0:
+        cells = [cell for cell in self._open if cell.is_first]
+        # Halves that must still be told apart, at most.
+        left = len(cells) + sum(len(cell.keys) - 1 for cell in self._open if not cell.halves)
+        if left + sum(root.cost - (1 + WASTE) * len(root.keys) for root in self._roots) > 0:
             return self._halve_alone(cells)
         cells.sort(key=lambda cell: -len(cell.keys))
         repeats = [cell for cell in cells if cell.questions]
@@ -330,7 +328,10 @@ class Search:
         code_of: dict[Cell, int] = {}
         for root in roots:
             clicked = [cell for cell in root.leaves() if cell.total(self._bounds.low)]
-            code_of |= zip(clicked, by_digest(root.keys[0], range(1, 2**CHECKS)), strict=False)
+            # By chance, but the same in each process: a journal has the answers.
+            code_of |= zip(
+                clicked, Random(root.keys[0]).sample(range(1, 2**CHECKS), len(clicked)), strict=True
+            )
         # Those that seem to have none may lack a click that another has by mistake.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
         is_few = len(code_of) <= CHECKS
