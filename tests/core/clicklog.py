@@ -138,8 +138,7 @@ class Service:
 
     def _data(self, call: Call[Any]) -> dict[str, Any]:
         params = dict(call.params)
-        keys = KEYS if call.tag is not None else call.keys
-        log = [click for key in sorted({*keys}) for click in self._log.get(key, ())]
+        log = [click for key in sorted({*(call.keys or KEYS)}) for click in self._log.get(key, ())]
         zone = datetime.strptime(params.get("timezone", "+00:00"), "%z").tzinfo
         assert zone is not None
         if call.path == "stats":

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
-from slashtag import Failure, InvalidRequestError, RangeStats, ServerError
+from slashtag import Failure, InvalidRequestError, ServerError
 from slashtag._core.call import Call
 from slashtag._core.checks import check_int, check_text
 from slashtag._core.limits import MAX_INT
@@ -52,14 +52,6 @@ def test_the_body_is_the_only_way_by_which_a_password_leaves() -> None:
     # A worker that unpickles an update has to send it.
     sent = msgspec.structs.replace(UPDATE, body=None, secrets=())
     assert PASSWORD.encode() not in pickle.dumps(sent)
-
-
-def test_a_statistics_call_tells_its_selector() -> None:
-    of = [
-        Call(method="GET", path="stats", returns=RangeStats, params=(param,))
-        for param in (("url_keys", "a,b"), ("tag", "t"))
-    ]
-    assert [(call.keys, call.tag) for call in of] == [(("a", "b"), None), ((), "t")]
 
 
 # --- limits ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ the body, and so passwords.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import quote, unquote
@@ -25,8 +25,7 @@ METHODS: dict[str, Repeat] = {
     "POST": "if unsent",
     "PATCH": "if unsent",
 }
-Param = str | int | float | bool | None
-Params = Mapping[str, Param | Iterable[Param]]
+Params = Mapping[str, str | int | float | bool | None]
 #: Of RFC 3986, 3.3, what a path may have unencoded, and the percent sign of what is encoded already.
 _SAFE = "/%@!$&'()*+,;=~"
 #: Text with whole escapes, and without what begins a host, a query or a fragment.
@@ -85,14 +84,12 @@ def path_problem(path: str) -> str:
 def _pairs(params: Params) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of parameters; raises TypeError and ValueError."""
     for name, value in dict(params).items():
-        is_many = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
-        for each in cast("Iterable[Param]", value if is_many else (value,)):
-            if isinstance(each, str):
-                yield name, each
-            elif isinstance(each, int | float):
-                yield name, json.dumps(each, allow_nan=False)
-            elif each is not None:
-                raise TypeError(f"{name} of params must be text, a number, True, False or None")
+        if isinstance(value, str):
+            yield name, value
+        elif isinstance(value, int | float):
+            yield name, json.dumps(value, allow_nan=False)
+        elif value is not None:
+            raise TypeError(f"{name} of params must be text, a number, True, False or None")
 
 
 def _secrets(value: Any, *, is_hidden: bool = False) -> Iterator[str]:

@@ -158,7 +158,7 @@ def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBad
     while left:
         batch = left.pop()
         if len(batch) > 1 and encoded_size(",".join(batch)) > max_keys_bytes:
-            left += reversed(halves(batch))
+            left += [tuple(half) for half in reversed(halves(batch))]
         elif ids:
             yield Selector.of((slashtag, tuple(sorted(ids[slashtag]))) for slashtag in batch)
         else:

@@ -42,11 +42,6 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
         joined = dict(self.params).get("url_keys")
         return tuple(joined.split(",")) if joined else ()
 
-    @property
-    def tag(self) -> str | None:
-        """The tag of a statistics call."""
-        return dict(self.params).get("tag")
-
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.
         return f"<Call {self.method} {self.path}{f': {self.label}' if self.label else ''}>"

@@ -31,7 +31,6 @@ from .throttle.retry_after import retry_after as parse_retry_after
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
-E = TypeVar("E")
 
 #: Is called with each member and text that cannot be read, in words.
 ReportUnreadable = Callable[[str], object]
@@ -70,39 +69,36 @@ class AnyData:
 
 
 _fields = lru_cache(maxsize=8)(fields)
-_value_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 #: Members of records that are keys of statistics.
 _KEYS = ("slashtag", "name")
 
 
 @lru_cache(maxsize=64)
-def _decoder(returns: Any) -> msgspec.json.Decoder[Envelope[Any]]:
-    return msgspec.json.Decoder(Envelope[returns], strict=False)
+def _decoder(returns: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(returns, strict=False)
 
 
-def _decode_any(
-    decoder: msgspec.json.Decoder[E], body: bytes | bytearray, report: ReportUnreadable = lambda text: None
-) -> E:
+def _decode_any(returns: Any, body: bytes | bytearray, report: ReportUnreadable = lambda text: None) -> Any:
     """Decode a body whose texts may not be Unicode; raises _UNDECODABLE."""
     try:
-        return decoder.decode(body)
+        return _decoder(returns).decode(body)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = as_unicode(body)
     if REPLACEMENT in text:
         report("texts that are not Unicode")
-    return decoder.decode(text)
+    return _decoder(returns).decode(text)
 
 
-def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> Envelope[Any]:
+def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> Any:
     """Return the envelope of an answer, of records member by member if need be; raises _UNDECODABLE."""
     kind = get_origin(returns) or returns
     if not isinstance(kind, type) or not issubclass(kind, Record):
-        return _decode_any(_decoder(returns), body, report)
+        return _decode_any(Envelope[returns], body, report)
     with suppress(msgspec.DecodeError, UnicodeDecodeError):
-        return _decoder(returns).decode(body)
-    envelope = _decode_any(_decoder(Any), body)
+        return _decoder(Envelope[returns]).decode(body)
+    envelope = _decode_any(Envelope[Any], body)
     if envelope.status == 200:
         envelope.data = _read_members(returns, envelope.data, report)
     return envelope
@@ -146,7 +142,7 @@ def _data(call: Call[Any], body: bytes | bytearray, report: ReportUnreadable) ->
     """Return the data of a success; raises _UNDECODABLE, also where the envelope tells no success."""
     if call.returns is AnyData:
         return _any_data(body, report)
-    envelope = _decode(call.returns, body, report)
+    envelope: Envelope[Any] = _decode(call.returns, body, report)
     if envelope.status != 200:
         raise ValueError(f"the envelope says {envelope.status}")
     if (envelope.message or "ok").strip(" .!").lower() not in ("ok", "success"):
@@ -160,7 +156,7 @@ def _any_data(body: bytes | bytearray, report: ReportUnreadable) -> Any:
     """Return what the body of a success holds, by the table of AnyData; raises _UNDECODABLE."""
     if not body.strip(_BLANK):
         return None
-    value = _decode_any(_value_decoder, body, report)
+    value = _decode_any(Any, body, report)
     if not isinstance(value, dict):
         return value
     members = cast("dict[str, Any]", value)
@@ -247,7 +243,7 @@ def _error(
 ) -> APIError | UnexpectedResponseError:
     envelope: Envelope[Any] | None = None
     with suppress(*_UNDECODABLE):
-        envelope = _decode_any(_decoder(Any), body)
+        envelope = _decode_any(Envelope[Any], body)
     accepted = _is_success(call, status)
     effective = envelope.status if envelope is not None and accepted else status
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.

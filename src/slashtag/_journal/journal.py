@@ -132,7 +132,7 @@ def request_name(call: Call[Any], listed: Mapping[str, set[int]]) -> bytes:
 
 def _is_kept(call: Call[Any]) -> bool:
     """Return whether a journal has answers to a call: statistics, of tags only if their links are known."""
-    return call.replayable and (call.tag is None or bool(call.link_ids))
+    return call.replayable and bool(call.keys or call.link_ids)
 
 
 def had_ended(call: Call[Any], made: float) -> bool:

@@ -113,7 +113,8 @@ class _Group(Generic[R]):
             async with self._deduction:
                 questions = await in_thread(partial(next, rounds, ()))
             await run_workers(questions, partial(self._answer, time_slice), self._run.workers)
-            singles = [self._select([name]) for name in search.take_unresolved()]
+            singles = [self._select([name]) for name in search.unresolved]
+            search.unresolved.clear()
             await self._ask_alone((single, time_slice) for single in singles)
             if not questions:
                 break

@@ -65,8 +65,8 @@ class Cell:
                 bounds.equate((one[label], other[label]), whole)
             for half in (one, other) if dimension else ():
                 bounds.equate([half[label] for label in labels], half[TOTAL])
-        for half in self.halves:
-            half._open = [*half.numbers.values()]
+        for cell in self.halves:
+            cell._open = [*cell.numbers.values()]
 
     def total(self, bound: list[int]) -> int:
         """Return a bound of the total."""

@@ -62,7 +62,7 @@ class Search:
     def __init__(self, batches: Iterable[Sequence[str]], *, few: int = 1) -> None:
         #: The counts of keys that have any, at the end.
         self.results: dict[str, Answer] = {}
-        #: Keys that must be asked alone.
+        #: Keys that must be asked alone; take them out.
         self.unresolved: list[str] = []
         self._few = few
         self._bounds = Bounds()
@@ -99,11 +99,6 @@ class Search:
                         self._leave([root for root in self._roots if root.cost > MOST_COST * len(root.keys)])
                     question = Question(cell for cell in question.cells if cell.root in self._roots)
                     yield from self._ask([question] if question.cells else [])
-
-    def take_unresolved(self) -> list[str]:
-        """Return those keys that must be asked alone and were not yet returned."""
-        keys, self.unresolved = self.unresolved, []
-        return keys
 
     @property
     def open_keys(self) -> int:
