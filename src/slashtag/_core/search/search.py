@@ -163,7 +163,7 @@ class Search:
     def _accepts(self, question: Question) -> bool:
         """State that the counts of some cells add up to the answer; return False if they cannot."""
         is_usable = question.answer is not None and self._is_sound(question.answer)
-        if not question.roots.keys() <= self._roots.keys() or not is_usable:
+        if not (is_usable and question.roots.keys() <= self._roots.keys()):
             return False
         if not self._bounds.accepts(question.equate_in):
             return False
@@ -220,7 +220,10 @@ class Search:
                 if cell.halves:
                     self._bounds.accepts(cell.halve)
         for fact in facts:
-            self._accepts(fact)
+            if not self._accepts(fact):
+                self._unchecked.update(
+                    (root, None) for root in fact.roots if root in self._roots and root.halves
+                )
         self._open, self._empty = [cell for root in self._roots for cell in root.tree()], []
 
     def _take_results(self) -> None:
