@@ -60,10 +60,11 @@ def test_a_batch_with_its_widest_piece_fits_a_target_of_8000_bytes(given_keys: l
     assert all(len(target) <= 8_000 for target in _targets(given_keys, base))
 
 
-@given(wide_keys | st.lists(st.integers(0, 300).map(str), max_size=300), st.integers(2_000, 8_000))
-def test_a_batch_is_half_full_at_least_but_for_the_last(given_keys: list[str], room: int) -> None:
-    for batch in batched(given_keys, room)[:-1]:
-        assert len(batch) >= 50 or 2 * encoded_size(",".join(batch)) > room - 400
+@given(wide_keys, st.integers(2_000, 8_000))
+def test_a_hundred_keys_are_one_batch_if_they_fit(given_keys: list[str], room: int) -> None:
+    hundred = tuple(given_keys[:100])
+    fits = not hundred or encoded_size(",".join(hundred)) <= room
+    assert (batched(given_keys, room)[:1] == [hundred][: len(hundred)]) is fits
 
 
 @examples(60)

@@ -96,29 +96,6 @@ def test_the_period_before_ends_where_the_present_one_begins(today: date, unit: 
     assert before[1] + timedelta(1) == this[0]
 
 
-@given(DAYS, st.integers(0, 400), st.integers(-10, 500), clicklog.zones())
-def test_as_much_time_is_compared_as_is_counted(start: date, length: int, elapsed: int, zone: tzinfo) -> None:
-    end, today = start + timedelta(length), start + timedelta(elapsed)
-    now = datetime(today.year, today.month, today.day, 13, 5, tzinfo=zone)
-    (begins, counted), (first, last) = spans_to_compare(start, end, now)
-    is_over = not start <= today <= end
-    assert (begins, counted) == (start, end if is_over else now)
-    days = last - first if is_over else last.date() - first  # type: ignore[attr-defined]
-    months = start.day == 1 and (end + timedelta(1)).day == 1
-    if months:
-        assert first.day == 1
-    else:
-        assert (first, days) == (
-            start - timedelta(length + 1),
-            min(length, elapsed % 1000) * timedelta(1) if not is_over else length * timedelta(1),
-        )
-    assert (
-        last.replace(tzinfo=None) < datetime(start.year, start.month, start.day)
-        if not is_over
-        else last < start
-    )
-
-
 #: Whole months are compared with whole months, of a year before the same ones; other days with as many, of a
 #: year before the same weekdays, more weeks earlier if the two would overlap; what is not over up to the same
 #: day and time of the other, never beyond its end.

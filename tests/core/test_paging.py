@@ -130,11 +130,6 @@ def test_an_answer_that_does_not_fit_has_the_listing_read_again(odd: Page[Tag] |
             read(cursor(), lambda number: odd if number == 3 else service(number))
 
 
-def test_items_behind_a_short_page_that_was_requested_ahead_are_not_lost() -> None:
-    found, _ = read(cursor(), Service(25, 3, odd={2: page(2, [3])}))
-    assert sorted(found) == list(range(25))
-
-
 def test_an_item_that_stays_twice_in_its_page_is_given_once() -> None:
     with pytest.raises(PaginationError):
         read(cursor(), fixed(page(1, [1, 2, 2]), page(2, [3, 3, 4]), page(3, [5])))

@@ -191,8 +191,6 @@ def test_a_success_says_so(message: str) -> None:
         (
             TagLimitError,
             [
-                TOO_MANY_TAGS,
-                "Maximum number of tags reached, contact support to request more",
                 "Tag limit reached!",
                 "Too many tags.",
                 "You have reached the limit of 500 tags; for more, send your requests to support.",
@@ -201,12 +199,8 @@ def test_a_success_says_so(message: str) -> None:
         (
             RateLimitError,
             [
-                "",
                 "Too many requests to tags. Limit of tags is 10 per second.",
-                "Rate limit for /api/v1/tags exceeded.",
-                "Maximum number of requests for tags reached.",
                 "Limit reached: 10 tags per minute.",
-                "Slow down. Tags are busy.",
             ],
         ),
     ],
@@ -225,17 +219,6 @@ def test_only_the_service_tells_the_tag_limit_and_only_when_one_is_created(call:
 # --- retry-after ---------------------------------------------------------------------------------------
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp()
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"Retry-After": "Mon, 01 Jan 2024 12:00:30 GMT", "Date": "Mon, 01 Jan 2024 12:00:20 GMT"}, 10.0),
-    ],
-)
-def test_a_429_tells_when_to_come_again(headers: dict[str, str], seconds: float | None) -> None:
-    assert error_of(STATS, 429, b"", headers).retry_after == seconds
 
 
 @pytest.mark.parametrize(
@@ -306,15 +289,11 @@ def test_any_json_is_data_of_the_right_type_or_an_error_of_ours(
         GOOD + b"x",
         b"[" * 100_000,
         envelope(),
-        envelope(data=None),
-        envelope(data={"total_clicks": "many"}),
         envelope(data={"total_clicks": 1.5}),
         envelope(data={"total_clicks": 1, "device": [1]}),
-        envelope(data={"total_clicks": 1, "device": "Desktop"}),
         envelope(data={"total_clicks": -1}),
         envelope(data={"total_clicks": 1, "device": {"Desktop": 2, "Mobile": -1}}),
         envelope(data={"total_clicks": 1, "clicks": {"1 January": 1}}),
-        b'{"status":200,"message":"ok","data":{"total_clicks":' + b"9" * 10_000 + b"}}",
         b'{"status":200,"message":"ok","data":{"total_clicks":"' + b"9" * 10_000 + b'"}}',
     ],
     ids=lambda body: repr(body[:40]),

@@ -280,38 +280,3 @@ def test_uniques_that_contradict_the_total_are_told() -> None:
 )
 def test_labels_without_clicks_are_dropped_but_other(answer: StatsAnswer, expected: Statistics) -> None:
     assert summed(type(expected), [answer.to_statistics(WEEK)[0]]) == expected
-
-
-# --- a sum of answers and a merge of results agree ------------------------------------------------------
-
-counts = st.dictionaries(st.sampled_from(["x", "y", "Other"]), st.integers(0, 3))
-range_answers = st.builds(
-    lambda device, clicks: RangeAnswer(total_clicks=sum(clicks.values()), device=device, clicks=clicks),
-    counts,
-    st.dictionaries(st.dates(date(2024, 1, 1), date(2024, 1, 7)), st.integers(0, 3)),
-)
-period_answers = st.builds(
-    lambda browser, months, unique: PeriodAnswer(
-        sum(months.values()), unique, 1, browser=browser, clicks_breakdown={2024: months}
-    ),
-    counts,
-    st.dictionaries(st.integers(1, 12), st.integers(0, 3)),
-    st.integers(0, 3),
-)
-geo_answers = st.builds(GeoAnswer, state=counts, city=counts | st.none(), postalcode=counts | st.just([]))
-
-
-@given(st.lists(range_answers | period_answers | geo_answers, max_size=5), st.integers(0, 5))
-def test_sums_of_parts_merge_to_the_sum_of_all(answers: list[Any], cut: int) -> None:
-    for kind, span in (
-        (RangeStats, (date(2024, 1, 1), date(2024, 1, 7))),
-        (PeriodStats, None),
-        (GeoStats, None),
-    ):
-        mine = [
-            stats
-            for stats, _ in (answer.to_statistics(WEEK) for answer in answers)
-            if isinstance(stats, kind)
-        ]
-        parts = [summed(kind, mine[:cut], span), summed(kind, mine[cut:], span)]
-        assert Statistics.merge.__func__(kind, parts) == summed(kind, mine, span)  # type: ignore[attr-defined]

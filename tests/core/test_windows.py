@@ -59,11 +59,6 @@ def test_a_system_without_time_zones_is_told_what_to_install(monkeypatch: pytest
         parse_zone("Europe/Berlin")
 
 
-@given(clicklog.zones())
-def test_a_tzinfo_is_taken_as_it_is(zone: tzinfo) -> None:
-    assert parse_zone(zone) is zone
-
-
 @pytest.mark.parametrize("seconds", [1, 59, -1, 2_672, 0.5])
 def test_an_offset_with_seconds_is_refused(seconds: float) -> None:
     with pytest.raises(InvalidRequestError, match="has seconds"):
