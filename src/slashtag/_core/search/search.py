@@ -28,11 +28,10 @@ depends on the batches and the answers alone, so that a second run can replay a 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from random import Random
 
 from ..batches import halves
 from .bounds import Bounds
-from .cells import Answer, Cell, Question, confusion, difference, dimensions, is_sound, strangers
+from .cells import Answer, Cell, Question, by_digest, confusion, difference, dimensions, is_sound, strangers
 
 #: Most cells whose counts are taken apart from one answer. In tables of 1, 3, 7 and 30 days 6 takes 4 % more
 #: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
@@ -326,10 +325,7 @@ class Search:
         code_of: dict[Cell, int] = {}
         for root in roots:
             clicked = [cell for cell in root.leaves() if cell.total(self._bounds.low)]
-            # By chance, but the same in each process: a journal has the answers.
-            code_of |= zip(
-                clicked, Random(root.keys[0]).sample(range(1, 2**CHECKS), len(clicked)), strict=True
-            )
+            code_of |= zip(clicked, by_digest(root.keys[0], range(1, 2**CHECKS)), strict=False)
         # Those that seem to have none may lack a click that another has by mistake.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
         is_few = len(code_of) <= CHECKS
