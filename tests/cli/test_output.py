@@ -175,3 +175,11 @@ def test_bars_are_as_long_as_the_clicks_are_many(cli: Cli) -> None:
     bars = [line.count("█") for line in drawn.splitlines() if "█" in line]
     assert bars == sorted(bars, reverse=True)
     assert bars[0] > 2 * bars[-1]
+
+
+def test_labels_that_are_not_drawn_are_in_one_row(cli: Cli, box: Sandbox) -> None:
+    drawn = cli("stats", "alltime", "--format", "table").out
+    for name in ("country", "referrer"):
+        rows = re.findall(rf"^ ?{name} +(.+?) +([\d,]+) ", drawn, re.MULTILINE)
+        assert len(rows) == 9
+        assert sum(int(n.replace(",", "")) for _, n in rows) == box.truth.alltime().clicks_total

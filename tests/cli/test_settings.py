@@ -65,6 +65,8 @@ def test_the_log_is_json_and_its_last_line_the_summary(box: Sandbox, have: Calla
     summary = lines[-1]
     assert (summary["command"], summary["exit_code"], summary["complete"]) == ("slashtag stats", 0, True)
     assert summary["attempts"] == len(box.requests)
+    summary = objects(cli(*QUESTION, "--keys", "no-such").err)[-1]
+    assert (summary["exit_code"], summary["complete"]) == (3, False)
 
 
 def test_a_proxy_is_asked(box: Sandbox, have: Callable[[str, str], Cli]) -> None:
