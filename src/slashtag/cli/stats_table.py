@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any
 
 from .. import GeoStats, PeriodStats, RangeStats
+from .._wording import many
 from ..counts import (
     ROLLED,
     Compared,
@@ -73,7 +74,7 @@ class StatsTable:
             most = MOST_LABELS if is_drawn and title not in ROLLED else len(rows)
             if others := rows[most:]:
                 clicks = sum(each.clicks for each in others)
-                rows[most:] = [Compared((f"{len(others)} others",), clicks, None, None)]
+                rows[most:] = [Compared((many(len(others), "other"),), clicks, None, None)]
             for row in rows:
                 yield title, row.labels[-1], row.clicks, *(comparison(row) if self._is_compared else ())
 
