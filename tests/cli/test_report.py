@@ -23,11 +23,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_page_has_the_clicks_of_the_links_that_are_selected(cli: Cli, box: Sandbox) -> None:
     tag = box.truth.tags()[0].name
-    total = box.truth.range("2024-07-01", "2024-07-31", tag=tag).total_clicks
-    ran = cli(*JULY, "-o", "report.html", "--tag", tag, "--title", "July <at> us")
+    total = box.truth.range("2024-07-01", "2024-07-31", tag=tag, timezone="+09:00").total_clicks
+    options = ("--tag", tag, "--title", "July <at> us", "--compare", "2024-03", "--timezone", "+09:00")
+    ran = cli(*JULY, "-o", "report.html", *options)
     assert (ran.code, ran.out, f"{total:,} click" in ran.err) == (0, "", True)
     page = Path("report.html").read_text("utf-8")
     assert f'<data id="total" value="{total}">' in page
+    assert "1 Mar 2024 to 31 Mar 2024" in page
     assert "<h1><bdi>July &lt;at&gt; us</bdi></h1>" in page
 
 
