@@ -146,6 +146,15 @@ def test_a_429_of_a_refused_call_changes_nothing_for_others(state: str, retry_af
     assert again >= now + (retry_after or WAIT)
 
 
+def test_a_call_is_refused_only_where_others_were_accepted_since_its_last_429() -> None:
+    throttle, ticket = Throttle(32), Ticket()
+    for now, is_refused, others_pass in ((10.0, False, True), (11.0, True, False), (12.0, False, False)):
+        throttle.rejected(throttle.depart(now, ticket), now + 0.1)
+        assert (ticket.refusals > 0) is is_refused
+        if others_pass:
+            throttle.accepted(throttle.depart(now + 0.2), now + 0.3)
+
+
 @given(st.lists(maybe_told, min_size=2, max_size=10))
 def test_the_waits_of_a_refused_call_at_least_double(told: list[float | None]) -> None:
     """Law 3."""
@@ -274,6 +283,13 @@ def test_the_retry_after_of_a_503_is_kept_if_every_probe_is_told_it(liar: bool) 
     assert throttle.outage.lasted(at) <= before + 15
 
 
+def test_failures_long_ago_are_no_part_of_an_outage() -> None:
+    throttle = Throttle(32)
+    for now in (1.0, 2.0, 3.0, 4.0, 401.0, 402.0, 403.0, 404.0):
+        throttle.failed(throttle.depart(now), now)
+    assert not throttle.outage.is_on
+
+
 # -- measurements
 
 
@@ -287,7 +303,8 @@ def test_the_rate_between_two_openings_is_exact_but_for_one_request(
     throttle.state, throttle._rate = PACED, above * rate
     passed, openings = 0, 0
     while openings < 2:
-        ticket, now = probe(throttle, now)
+        assert now < 200
+        ticket, now = probe(throttle, now + 1e-3)
         tokens, at = min(burst, tokens + (now - at) * rate), now
         was_exhausted = throttle.exhausted
         if tokens < 1:
@@ -340,9 +357,11 @@ def test_idle_time_changes_no_learnt_rate(idle: float) -> None:
     for _ in range(3):
         ticket, now = probe(throttle, now)
         throttle.accepted(ticket, now + 0.05)
-    while not throttle.exhausted:
-        ticket, now = probe(throttle, now)
-        throttle.rejected(ticket, now + 0.01)
+    for _ in range(20):
+        if not throttle.exhausted:
+            ticket, now = probe(throttle, now)
+            throttle.rejected(ticket, now + 0.01)
+    assert throttle.exhausted
     until(throttle, now, now + 0.2)
     assert throttle.learned_rate == rate
 
