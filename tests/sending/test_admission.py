@@ -82,6 +82,7 @@ async def test_what_cannot_depart_in_time_is_refused_as_soon_as_that_is_certain(
     assert round(now()) == 40
     patient.cancel()
     await asyncio.wait([patient])
+    assert admission.waiting == 0
 
 
 @examples(50)

@@ -110,6 +110,14 @@ async def test_a_full_session_is_waited_for_no_longer_than_max_wait(max_wait: fl
     assert (error.attempts, error.unsent, len(service.sent)) == (0, True, 1)
 
 
+@in_virtual_time
+async def test_a_call_that_failed_is_sent_again_before_those_that_were_not_sent_yet() -> None:
+    service = Service(lambda _: OK if service.sent[1:] else down())
+    sends = sender(service, RetryPolicy(backoff_base=0), concurrency=1)
+    await asyncio.gather(*(sends.send(call(path)) for path in "abcde"))
+    assert "".join(sent.path for _, sent in service.sent) == "abacde"
+
+
 # --- one request at fault ------------------------------------------------------------------------------
 
 
