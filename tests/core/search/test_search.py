@@ -22,6 +22,7 @@ from tests.support.laws import examples
 
 KEYS = 8
 DENSE_SHARE = search.DENSE_SHARE
+CLICKED = (10, 19, 13, 19, 5, 11, 13, 18, 13, 8, 22, 19, 0, 13, 16, 15, 5, 6)
 Table = dict[str, dict[Label, int]]
 Service = Callable[[tuple[str, ...], bool], Answer | None]
 
@@ -264,6 +265,10 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
         (33, 5, [(4, "0"), (9, "0"), (10, "0")], [(9, "0"), (10, "0"), (4, "0"), (4, "0")]),
         # A change that leaves what was asked with it unchecked.
         (21, 5, [(0, ""), (3, ""), (10, "")], [(3, ""), (10, "")]),
+        # A batch that is forgotten leaves what was asked with it unchecked.
+        (33, 3, [(n, "0") for n in (22, 32, 16, 3, 26)], [(n, "0") for n in (22, 32, 16, 3, 26, 8)]),
+        # A link that has the click of one that seems to have none.
+        (23, 4, [(n, "0") for n in CLICKED], [(n, "0") for n in (*CLICKED, 19)]),
     ],
 )
 def test_a_change_hides_no_mistake(
