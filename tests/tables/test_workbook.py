@@ -31,7 +31,6 @@ def read(data: bytes, used: set[str] | None = None) -> list[dict[str, str]]:
     ("cell", "says"),
     [
         ('<c r="B2"><f>A1</f></c>', "a formula"),
-        ('<c r="B2" t="str"><f>A1</f><v>ab</v></c>', "a formula"),
         ('<c r="B2" t="e"><v>#N/A</v></c>', "#N/A"),
         ('<c r="B2" t="b"><v>1</v></c>', "TRUE"),
         ('<c r="B2" t="d"><v>2024-03-24T00:00:00</v></c>', "2024-03-24"),
@@ -48,6 +47,11 @@ def test_another_cell_is_an_error_that_names_it(cell: str, says: str) -> None:
         assert told in str(raised.value)
     # Not in a column that nobody uses.
     assert read(data, {"slashtag"}) == [{"slashtag": "k0"}]
+
+
+def test_the_value_of_a_formula_is_read() -> None:
+    cell = '<c r="B2" t="str"><f>A1</f><v>ab</v></c>'
+    assert read(xlsx(row(1, *HEAD) + row(2, "k0", cell)))[0]["destination"] == "ab"
 
 
 @pytest.mark.parametrize("before", ["", '<dimension ref="A1"/>', '<dimension ref="A1:XFD1048576"/>'])

@@ -41,9 +41,6 @@ _TABLES = """
     BEGIN;
 """
 
-#: A day as spreadsheets of many countries write it; with slashes, day and month cannot be told apart.
-_DAY_FIRST = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
-
 _decode = msgspec.json.Decoder(list[Any]).decode
 
 log = logging.getLogger("slashtag")
@@ -67,14 +64,6 @@ class RowDifference(msgspec.Struct, frozen=True):
     difference: int | None = None
 
 
-class _Read(msgspec.Struct):
-    """What is known of a file once it was read."""
-
-    clicks: dict[str, int]
-    days: set[str] = set()
-    rows: int = 0
-
-
 class Comparison:
     """The differences of two files, in the order of their rows, and then the sums.
 
@@ -92,30 +81,29 @@ class Comparison:
         self._counts = [name for name in self._columns if name.startswith("clicks")]
         self._file = file
         file.executescript(_TABLES)
-        before = self._read(old, "INSERT INTO old VALUES (?, ?)")
-        after = self._read(new, "INSERT INTO new VALUES (?, ?)")
-        if before.days and after.days and not (old.about and new.about):
-            days = (f"{min(each.days)} to {max(each.days)}" for each in (before, after))
-            _check_same("days", old, next(days), new, next(days))
-        counted = file.execute("SELECT change, count(*) FROM difference GROUP BY change")
-        self.count: Counter[str] = Counter(dict(counted))
-        self.rows = before.rows, after.rows
-        self.clicks = {name: (before.clicks[name], after.clicks[name]) for name in self._counts}
+        before, days = self._read(old, "INSERT INTO old VALUES (?, ?)")
+        after, other_days = self._read(new, "INSERT INTO new VALUES (?, ?)")
+        if days and other_days and not (old.about and new.about):
+            spans = (f"{min(each)} to {max(each)}" for each in (days, other_days))
+            _check_same("days", old, next(spans), new, next(spans))
+        self.count = Counter[str](change for (change,) in file.execute("SELECT change FROM difference"))
+        self.rows = before[""], after[""]
+        self.clicks = {name: (before[name], after[name]) for name in self._counts}
 
-    def _read(self, table: LoadedTable, insert: str) -> _Read:
-        read, key = _Read(dict.fromkeys(self._counts, 0)), list[str]()
-        times = [n for n, name in enumerate(self._keys) if name in TIMES]
+    def _read(self, table: LoadedTable, insert: str) -> tuple[Counter[str], set[str]]:
+        """Return the sum of each column of clicks, the number of rows as that of "", and the days."""
+        sums, days, key = Counter[str](), set[str](), list[str]()
+        times = TIMES.intersection(self._keys)
 
         def rows() -> Iterator[tuple[bytes, bytes]]:
             for line, row in table.rows({*self._keys, *self._columns}):
-                values = {
-                    name: _value(name, text, f"{table.where}, line {line}") for name, text in row.items()
-                }
+                where = f"{table.where}, line {line}"
+                values = {name: _value(name, text, where) for name, text in row.items()}
                 key[:] = (values[name] or "" for name in self._keys)
+                sums[""] += 1
                 for name in self._counts:
-                    read.clicks[name] += int(values[name] or 0)
-                read.rows += 1
-                read.days.update(key[n] for n in times)
+                    sums[name] += values[name] or 0
+                days.update(values[name] for name in times)
                 cells = [values[name] for name in self._columns]
                 yield msgspec.json.encode(key), msgspec.json.encode(cells)
 
@@ -123,7 +111,7 @@ class Comparison:
             self._file.executemany(insert, rows())
         except sqlite3.IntegrityError:
             raise InvalidRequestError(f"{table.where}: several rows of {', '.join(key)}") from None
-        return read
+        return sums, days
 
     def __iter__(self) -> Iterator[RowDifference]:
         found = self._file.execute("SELECT * FROM difference ORDER BY change <> 'gone', place")
@@ -132,7 +120,7 @@ class Comparison:
             columns = self._counts or [""]
             if change == "changed":
                 columns = [name for name in self._columns if old[name] != new[name]]
-            named = {} if self._counts else new or old
+            named = new or old
             name = named.get("slashtag") or named.get("name") or ""
             for column in columns:
                 was, now = old.get(column), new.get(column)
@@ -198,15 +186,17 @@ def _value(name: str, text: str, where: str) -> Any:
     Writers differ in the letter between day and time, zeros and midnights.
     """
     told = f"{where}, column {name}: {text!r} is no"
-    if name.startswith("clicks") and name not in _DERIVED:
-        if text and not text.isdecimal():
+    if not text:
+        return None if name.startswith("clicks") else ""
+    if name.startswith("clicks"):
+        if not text.isdecimal():
             raise InvalidRequestError(f"{told} number of clicks")
-        return int(text) if text else None
-    if name not in TIMES or not text:
+        return int(text)
+    if name not in TIMES:
         return text
-    if found := _DAY_FIRST.fullmatch(text):
-        day, month, year = found.groups()
-        text = f"{year}-{month:0>2}-{day:0>2}"
+    # Spreadsheets of many countries write the day first; with slashes it cannot be told from the month.
+    with suppress(ValueError):
+        text = datetime.strptime(text, "%d.%m.%Y").isoformat()
     with suppress(ValueError):
         return datetime.fromisoformat(text).isoformat().removesuffix("T00:00:00")
     if not re.fullmatch(r"\d{4}-\d\d", text):  # a month

@@ -3,8 +3,8 @@
 What a cell holds                        under a column of TIMES  any other
 text, a number, nothing                  text                     text
 a date, a time of a day of the calendar  text                     wrong
-a whole number that a float has rounded, a boolean, a duration, an error value (#N/A), a formula, a list or
-an object: wrong
+a whole number that a float has rounded, a boolean, a duration, an error value (#N/A), a formula without a
+value, a list or an object: wrong
 
 A wrong cell is an error that names it, if its column is used; in another column it may be.
 """

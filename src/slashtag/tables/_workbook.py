@@ -41,11 +41,11 @@ def read_workbook(file: BytesIO) -> tuple[About | None, Iterator[tuple[int, list
     """
     library = import_extra("xlsx", "openpyxl")
     with warnings.catch_warnings(action="ignore"):  # of styles and extensions, which do not matter here
-        book = library.load_workbook(file, read_only=True)
+        # The same cells twice: with values, and with the formulas that have none.
+        values, formulas = (library.load_workbook(file, read_only=True, data_only=n) for n in (True, False))
     about, visible = None, dict[str, Any]()
-    for sheet in book.worksheets:
-        sheet.reset_dimensions()  # which other writers get wrong
-        rows = _rows(sheet)
+    for sheet, other in zip(values.worksheets, formulas.worksheets, strict=True):
+        rows = _rows(sheet, other)
         if sheet.title == ABOUT:
             about = About.of({str(cells[0]): str(cells[-1]) for _, cells in rows})
         elif sheet.sheet_state == "visible" and (first := next(rows, None)) is not None:
@@ -57,20 +57,24 @@ def read_workbook(file: BytesIO) -> tuple[About | None, Iterator[tuple[int, list
     return about, rows
 
 
-def _rows(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
+def _rows(values: Any, formulas: Any) -> Iterator[tuple[int, list[Any]]]:
     """Yield rows with cells, as wide as the first one."""
+    for each in (values, formulas):
+        each.reset_dimensions()  # which other writers get wrong
     width = 0
-    for n, row in enumerate(sheet.iter_rows(), 1):
-        cells = [_cell(cell.value, cell.data_type) for cell in row]
+    for n, row in enumerate(zip(values.iter_rows(), formulas.iter_rows(), strict=True), 1):
+        cells = list(map(_cell, *row))
         if any(cell not in (None, "") for cell in cells):
             width = width or len(cells)
             yield n, cells + [""] * (width - len(cells))
 
 
-def _cell(value: Any, kind: str) -> Any:
-    if kind in ("e", "f"):
-        # The value of a formula may be that of a time before the last edit.
-        return Wrong("a formula" if kind == "f" else str(value))
+def _cell(cell: Any, formula: Any) -> Any:
+    value = cell.value
+    if value is None and formula.data_type == "f":
+        return Wrong("a formula without a value")
+    if cell.data_type == "e":
+        return Wrong(str(value))
     if isinstance(value, int) and abs(value) >= EXACT:
         return float(value)  # as which a spreadsheet holds it
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if isinstance(value, str) else value
