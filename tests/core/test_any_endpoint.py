@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slashtag._core.any_endpoint import any_call, path_problem
@@ -19,6 +19,7 @@ TEXTS = r"a urls . .. / // \ %2e %2E %2f %5c %25 ? # : %00 %0d%0a %20 @ http: ü
 PIECES = [*TEXTS.split(), "\n", " "]
 
 
+@example(r"a\..\..\..")
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=12))
 def test_no_path_leaves_the_base_address_however_it_is_read(path: str) -> None:
     if path_problem(path):

@@ -40,7 +40,7 @@ wide_keys = st.lists(st.tuples(st.sampled_from("aä語😀 /"), st.integers(1, 9
 )
 
 
-@given(st.lists(keys), st.integers(400, 8_000))
+@given(st.lists(keys) | wide_keys, st.integers(400, 8_000))
 def test_batches_concatenate_back_to_the_keys_without_repetitions(given_keys: list[str], room: int) -> None:
     assert list(chain(*batched(given_keys, room))) == list(dict.fromkeys(given_keys))
 
@@ -123,6 +123,7 @@ def test_a_slashtag_is_known_by_all_its_links_and_one_given_as_such_by_none() ->
     assert (batch.keys, batch.link_ids) == (("c", "a", "b"), ((), (5, 7), (3,)))
     assert batch.shared == ("a",)
     assert batch.singles() == [Selector.of([link]) for link in batch.links]
+    assert batch.apart({"a"}) == [Selector.of([("c", ()), ("b", (3,))]), Selector.of([("a", (5, 7))])]
     (batch,) = select(["c", "a"], None, None, 8_000, refuse)
     assert batch.link_ids == ()
 
