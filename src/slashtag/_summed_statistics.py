@@ -250,6 +250,7 @@ class RunningSum(Generic[S]):
     def __init__(self, kind: type[S], span: Span | None = None) -> None:
         self._kind, self._span = kind, span
         self._members = asdict(kind())
+        self._shared = dict[str, None]()
         self._with_clicks = 0
 
     def add(self, part: S, /) -> None:
@@ -268,11 +269,11 @@ class RunningSum(Generic[S]):
     def note(self, *, missing: int = 0, shared: Iterable[str] = ()) -> None:
         """Count requests that are missing (negative: there after all) and name shared slashtags."""
         self._members["missing"] += missing
-        self._members["shared"] += tuple(shared)
+        self._shared.update(dict.fromkeys(shared))
 
     def result(self) -> S:
         """Return the sum, to which nothing is added any more."""
         members = self._members
-        members["shared"] = tuple(dict.fromkeys(members["shared"]))
+        members["shared"] = tuple({**dict.fromkeys(members["shared"]), **self._shared})
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
         return self._kind(**members)
