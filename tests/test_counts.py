@@ -131,7 +131,9 @@ def test_a_span_that_is_not_over_ends_now_and_the_one_before_as_far_on() -> None
     march, began = DateRange("2024-03-01", "2024-03-31"), datetime(2024, 3, 1, tzinfo=UTC)
     # February has no 31st: it ends with its last day.
     for days, last, is_cut in ((28.5, 29, (True, True)), (30.5, 31, (True, False)), (31, 31, (False, False))):
-        spans = Period.at(began + days * DAY, march).spans
+        period = Period.at(began + days * DAY, march)
+        spans = period.spans
+        assert period.days == f"2024-03-01..2024-03-{last}"
         assert (spans.last.day, str(spans.last_before), spans[4:]) == (last, "2024-02-29", is_cut)
 
 

@@ -50,8 +50,10 @@ def test_base_wanted_and_present_decide(line: str) -> None:
 
 @pytest.fixture
 def box(box: Sandbox) -> Sandbox:
+    box.add_tag("spring")
     for n in range(6):
-        box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302)
+        tag = "spring" if n == 2 else None
+        box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, tag=tag)
     return box
 
 
@@ -143,7 +145,10 @@ WRONG = {
         [2, 3, 4, 5, 6, 7, 8, 9, 10],
     ),
     "a short URL of a listing": (f"id,slashtag,short_url\n{FIRST},a0,https://sho.example/b\n", [2]),
-    "a tag of a listing": (f"id,slashtag,tag_name\n{FIRST},a0,\n{FIRST + 1},a1,summer\n", [3]),
+    "a tag of a listing": (
+        f"id,slashtag,tag_name\n{FIRST},a0,\n{FIRST + 1},a1,summer\n{FIRST + 2},a2,spring\n",
+        [3],
+    ),
     "a value of a listing": (
         f"id,slashtag,destination,hits\n{FIRST},a0,https://www.example/0,1\n{FIRST + 1},a1,x,1\n",
         [3],

@@ -101,6 +101,8 @@ def test_the_sandbox_serves_and_keeps_its_account_until_ctrl_c(tmp_path: Path) -
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=LONGEST)
         assert (process.returncode, "7 links and 9 clicks" in err) == (130, True)
+    with Sandbox(store=tmp_path / "account.sqlite") as kept, Sandbox(urls=7, seed=3) as made:
+        assert kept.truth.urls()[0].slashtag == made.truth.urls()[0].slashtag
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

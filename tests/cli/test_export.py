@@ -28,14 +28,6 @@ def days(box: Sandbox) -> dict[tuple[str, str], int]:
     }
 
 
-def test_clicks_by_dimension(cli: Cli, box: Sandbox) -> None:
-    tag = box.truth.tags()[0].name
-    rows = objects(cli(*CLICKS, "--tag", tag, "--by", "tag", "--dimensions").out)
-    truth = box.truth.range(*SPAN, tag=tag)
-    assert {row["label"]: row["clicks"] for row in rows if row["dimension"] == "country"} == truth.country
-    assert {(row["window_start"], row["window_end"]) for row in rows} == {SPAN}
-
-
 def test_slashtags_that_several_links_share_are_named_once(cli: Cli, own: Sandbox) -> None:
     own.add_tag("t")
     for slashtag, tag, domain in (("a0", "t", 1), ("x", "t", 1), ("x", None, 2), ("y", "t", 1)):

@@ -1,18 +1,21 @@
-"""The commands and their options: few enough to choose from, each help one screen."""
+"""The commands and their options: few enough to choose from, each help one screen, each with an effect."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 import typer
 
 from slashtag.cli.app import COMMANDS, make_app
+from tests.support.tables import cells
 
-from .conftest import Cli
+from .conftest import Cli, Serve
 
 #: The most options that differ, the most that all commands have together, the most lines of a help.
 DIFFERENT, TOGETHER, LINES = 45, 170, 45
@@ -63,3 +66,67 @@ def test_help_is_one_screen_and_names_every_option(
     assert "…" not in ran.out
     if name:
         assert {*options_of(TREE[name])} <= set(re.findall(r"--[\w-]+", ran.out))
+
+
+#: What options are given; then commands with arguments that they can do, and values that only they take.
+VALUES = """
+--keys a --keys-file keys --tag spring --timezone +09:00 --compare last-year --format csv --output new.csv
+--country DE --limit 1 --search A.EXAMPLE --domain-id 2 --redirect-code 308 --new-slashtag c --input keys
+--description text --top 0 --title ours --since 2024-07-01 --dataset other
+"""
+DONE = """
+stats         | 2024-06                           | --by day
+top           | 2024-06                           | --by growth
+urls list     |                                   |
+urls update   | a --redirect-code 307             | --destination http://b.c
+tags list     |                                   |
+tags create   | new                               |
+export urls   |                                   |
+export tags   |                                   |
+export clicks | 2024-06                           | --by tag
+diff          | keys keys                         |
+doctor        |                                   | --rate 1000 --verbose -v --quiet -q
+api           | PUT urls/a destination=http://b.c |
+report        | 2024-06 -o a.html                 | --output b.html
+sync          | folder/ --since 2024-06-01        | --destination duckdb --dimensions device
+"""
+#: What needs more than these arguments: other tests show its effect.
+ELSEWHERE = {"--profile", "--from", "--yes", "--allow-shrink"}
+
+
+@pytest.mark.parametrize(("name", "arguments", "values"), cells(DONE))
+def test_each_option_has_an_effect(
+    cli: Cli,
+    serve: Serve,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    arguments: str,
+    values: str,
+) -> None:
+    if name == "sync":
+        pytest.importorskip("dlt")
+    monkeypatch.setenv("SLASHTAG_LINK_PASSWORD", "hush")
+
+    def effect(*options: str) -> list[Any]:
+        """Return what is sent, printed and written, but for numbers of stderr and pages: some are times."""
+        monkeypatch.chdir(mkdtemp(dir=tmp_path))
+        Path("keys").write_text('{"slashtag": "a"}')
+        with serve(urls=0, clicks=0) as box:
+            box.add_tag("spring", created_at="2024-01-01")
+            for key, tag in (("a", "spring"), ("b", None)):
+                box.add_url(key, destination=f"https://{key}.example/", tag=tag, created_at="2024-01-01")
+                box.add_click(key, "2024-06-02T22:00:00", country="DE" if tag else "US")
+            ran = cli(*name.split(), *arguments.split(), *options)
+            sent = sorted((each.path, f"{each.query}", each.body) for each in box.requests)
+        assert ran.code == 0, ran.err
+        told = [ran.err, *(page.read_text("utf-8") for page in Path().glob("*.html"))]
+        files = sorted(map(str, [*Path().glob("*"), *Path().glob("**/")]))
+        return [sent, ran.out, [re.sub(r"/\S*|[\d.]+", "", text) for text in told], files]
+
+    plain = effect()
+    assert effect() == plain
+    given = dict(re.findall(r"(--\S+)((?: (?!--)\S+)?)", f"{VALUES}{values}".replace("\n", " ")))
+    for option in options_of(TREE[name]):
+        if option not in ELSEWHERE and (option in given or option not in CONNECTION):
+            assert effect(option, *given.get(option, "").split()) != plain, option

@@ -123,7 +123,9 @@ def on_terminal(line: str) -> str:
 
 def test_a_terminal_gets_a_table_and_no_control_characters_of_the_service(own: Sandbox, cli: Cli) -> None:
     own.add_url("evil", destination="https://x.example/\x1b]0;title\x07\x7f")
-    assert "───" in on_terminal("slashtag urls list --limit 3")
+    own.add_click("a0", "2024-01-01", times=1234)
+    shown = on_terminal("slashtag urls list --limit 3")
+    assert ("───" in shown, " 1,234 " in shown) == (True, True)
     for form in ("table", "jsonl", "csv"):
         shown = on_terminal(f"slashtag urls list --search evil --format {form} -q")
         assert "x.example" in shown

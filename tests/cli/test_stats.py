@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -60,16 +61,17 @@ def test_each_month_of_a_year_has_a_row(cli: Cli, own: Sandbox) -> None:
     assert [row["clicks"] for row in rows] == [0, 0, 5, *[0] * 9]
 
 
-@pytest.mark.parametrize("by", ["city", "week"])
-def test_one_country_is_counted_by_places_or_by_time(cli: Cli, box: Sandbox, by: str) -> None:
+@pytest.mark.parametrize(("span", "by"), [("2024-06", "city"), ("2024-06", "week"), ("2024", "tag")])
+def test_one_country_is_counted_by_places_by_time_or_by_tag(
+    cli: Cli, box: Sandbox, span: str, by: str
+) -> None:
     true = box.truth.range("2024-06-01", "2024-06-30", country="US")
     log = [
-        click
-        for click in read_log(box)
-        if click.labels["country"] == "US" and f"{click.at:%Y-%m}" == "2024-06"
+        click for click in read_log(box) if click.labels["country"] == "US" and f"{click.at}".startswith(span)
     ]
-    rows = objects(cli("stats", "2024-06", "--country", "us", "--by", by).out)
-    assert sum(row["clicks"] for row in rows) == len(log) > 0
+    ran = cli("stats", span, "--country", "us", "--by", by)
+    rows = objects(ran.out)
+    assert (ran.code, sum(row["clicks"] for row in rows)) == (0, len(log))
     if by == "city":
         assert {row["city"]: row["clicks"] for row in rows if row["clicks"]} == +Counter(true.city)
 
@@ -207,12 +209,20 @@ def test_the_last_unit_of_a_span_ends_at_the_present(
 
 
 @pytest.mark.parametrize("month", ["2024-05", "2024-06"])
-def test_labels_that_either_span_lacks_are_told(cli: Cli, box: Sandbox, month: str) -> None:
+@pytest.mark.parametrize("command", ["stats --by country", "report -o a.html"])
+def test_labels_that_either_span_lacks_are_told(
+    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, month: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
     def lack(asked: Any, answered: Any) -> Any:
         if not asked.query.get("date_range", "").startswith(month):
             return answered
-        return msgspec.structs.replace(answered, data={**answered.data, "country": {}})
+        return msgspec.structs.replace(answered, data={**answered.data, "country": {"US": "1"}})
 
+    total = box.truth.range("2024-06-01", "2024-06-30").total_clicks
     with altered(box, lack):
-        ran = cli("stats", "2024-06", "--compare", "previous")
+        ran = cli(*command.split(), "2024-06", "--compare", "previous")
     assert (ran.code, "left out by the service" in ran.err) == (3, True)
+    for row in objects(ran.out):
+        assert row["percent"] == round(100 * row["clicks"] / total, 1)

@@ -30,6 +30,7 @@ from slashtag.export import (
     export_clicks,
     export_tags,
     export_urls,
+    named_url_rows,
 )
 from slashtag.sandbox import Fault, Sandbox
 from slashtag.tables import About, Row, Writer
@@ -111,6 +112,8 @@ async def test_every_link_and_every_tag_is_a_row_in_order(
         for url in box.truth.urls()
     ]
     assert (len(NAMED_URLS.names), told[-1]) == (len(kept.rows[0]), (60, None))
+    # Names of tags that are not known yet are read.
+    assert await named_url_rows(session, await session.urls.list().to_list(), {}) == kept.rows
     tags = Kept()
     assert (await export_tags(session, tags)).rows == 4
     assert tags.rows == [
@@ -209,8 +212,10 @@ async def test_a_range_that_is_not_over_ends_today(
 ) -> None:
     today = datetime.now(UTC).date()
     start, end = today - timedelta(days=2), today + timedelta(days=400)
-    box.add_click(box.truth.urls()[0].slashtag, datetime.now(UTC), device="Desktop")
-    await export_clicks(session, DateRange(start, end), kept, timezone="+00:00", dimensions=dimensions)
+    noon = datetime(start.year, start.month, start.day, 12, tzinfo=UTC)
+    for at in (noon - timedelta(seconds=1), datetime.now(UTC)):
+        box.add_click(box.truth.urls()[0].slashtag, at, device="Desktop")
+    await export_clicks(session, DateRange(noon, end), kept, timezone="+00:00", dimensions=dimensions)
     assert {row[5 if dimensions else 4] for row in kept.rows} <= {start, start + timedelta(1), today}
     assert sum(int(str(row[-1])) for row in kept.rows if not dimensions or row[6] == "device") == 1
     for nothing in (DateRange(today + timedelta(2), end), DateRange(end, end)):
@@ -275,15 +280,21 @@ async def test_where_nothing_is_answered_the_failure_is_raised(
         await export_clicks(session, SPAN, kept, by=by, on_error=on_error)
 
 
-async def test_days_that_do_not_add_up_show_in_the_summary(kept: Kept) -> None:
+@pytest.mark.parametrize(
+    ("total", "dimensions", "complete"), [(3, False, False), (1, False, True), (1, True, False)]
+)
+async def test_what_is_written_and_does_not_add_up_shows_in_the_summary(
+    kept: Kept, total: int, dimensions: bool, complete: bool
+) -> None:
     def answer(request: wire.Request) -> wire.Answer:
         if "stats" in request.path:
-            return wire.ok({"total_clicks": 3, "clicks": {"2023-01-01": 1}})
+            return wire.ok({"total_clicks": total, "clicks": {"2023-01-01": 1}})
         return wire.ok({"page": 1, "pageSize": 500, "items": []})
 
     async with scripted(answer) as (_, session):
-        summary = await export_clicks(session, DateRange("2023-01-01", "2023-01-05"), kept, keys=["a"])
-    assert not summary.complete
+        days = DateRange("2023-01-01", "2023-01-05")
+        summary = await export_clicks(session, days, kept, keys=["a"], dimensions=dimensions)
+    assert summary.complete == complete
 
 
 async def test_rows_are_written_off_the_event_loop_and_cancelling_waits_for_them(

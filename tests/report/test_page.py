@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -54,11 +54,15 @@ def test_labels_are_text_wherever_they_stand() -> None:
     st.lists(st.integers(0, 10**7), min_size=1, max_size=40),
     st.dictionaries(st.text(min_size=1, max_size=20), st.integers(0, 10**9), max_size=40),
 )
+@example([1], {f"label {n}": n for n in range(12)})
 def test_every_figure_is_on_the_page(clicks: list[int], counts: dict[str, int]) -> None:
     counts = {label: n for label, n in counts.items() if label.isprintable()}
     seen = Seen(to_html(report(clicks, country=counts)))
     assert seen.figure("total") == sum(clicks)
     assert seen.counts("country") == {label: [n, 3] for label, n in counts.items()}
+    hidden = list(counts.values())[10:]
+    told = [re.findall(r"\d[\d,]*", each.text) for each in seen.root.all("summary")]
+    assert [f"{len(hidden)}", f"{sum(hidden):,}"] in told or not hidden
     if any(clicks):
         rows = seen.root.one("table", id="steps").one("tbody").all("tr")
         assert [int(row.all("td")[0].text.replace(",", "")) for row in rows] == clicks

@@ -18,7 +18,7 @@ from .._core.batches import check_slashtag
 from .._errors import InvalidRequestError
 from .._fanout import Results
 from .._records import ShortUrl
-from .._summed_statistics import GeoStats, PeriodStats, Statistics
+from .._summed_statistics import OTHER, GeoStats, PeriodStats, Statistics
 
 R = TypeVar("R", bound=Statistics)
 
@@ -83,6 +83,13 @@ def _left(whole: R, total: R, taken: R) -> R:
 
     A number outside does not reconcile.
     """
+    both: Any = total + taken
+    if isinstance(both, GeoStats) and not both.places_are_exact:
+        # Named places are lower bounds, so that nothing is known of what one of them has left.
+        whole, total, taken = (
+            replace(each, **{name: {OTHER: each.total} for name in each.SUMS})
+            for each in (whole, total, taken)
+        )
     fits = total.reconciles and taken.reconciles and not taken.missing
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
