@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 import pendulum
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slashtag import DateRange, Day, InvalidRequestError
-from slashtag._core.dates import parse_span, spans_to_compare
+from slashtag._core.dates import parse_span
 from tests.core import clicklog
 
 TODAY = date(2024, 3, 31)  # a Sunday
@@ -127,9 +127,10 @@ start      end        now                 compare    counted             first  
 @pytest.mark.parametrize("row", COMPARED.strip().splitlines()[1:])
 def test_a_span_is_compared_with_another(row: str) -> None:
     start, end, now, compare, *expected = row.split()
-    at = datetime.fromisoformat(now).replace(tzinfo=UTC)
-    (_, until), before = spans_to_compare(date.fromisoformat(start), date.fromisoformat(end), at, compare)
-    assert [bound.isoformat()[:19] for bound in (until, *before)] == expected
+    zone = timezone(timedelta(hours=14))
+    at = datetime.fromisoformat(now).replace(tzinfo=zone).astimezone(UTC)
+    counted, before = DateRange(start, end).with_previous(zone, at, compare)
+    assert [bound.isoformat()[:19] for bound in (counted.bounds[1], *before.bounds)] == expected
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,19 @@ def test_no_password_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "quoted", ["PASSWORD=s3cr3t;", "'secret=s3cr3t'", "?Token=s3cr3t&a=b", "AccountKey=s3cr3t"]
+)
+def test_no_setting_that_is_secret_is_shown(tmp_path: Path, quoted: str) -> None:
+    with (
+        patch("duckdb.connect", side_effect=OSError(f"refused: {quoted}")),
+        pytest.raises(ExportError, match="refused") as raised,
+        Warehouse(tmp_path / "clicks"),
+    ):
+        pass
+    assert "s3cr3t" not in str(raised.value)
+
+
 @pytest.mark.filterwarnings("ignore")
 async def test_a_bucket_has_one_file_a_month(box: Sandbox, clock: Clock) -> None:
     if not os.environ.get("CI"):

@@ -110,3 +110,20 @@ async def test_links_of_a_tag_without_a_name_that_can_be_read_count_under_none()
         with altered(box, nameless):
             found = await api.stats.by_tag(JUNE)
     assert {tag: each.total for tag, each in found.items()} == {None: 1}
+
+
+async def test_clicks_that_come_meanwhile_are_not_those_of_links_without_a_tag() -> None:
+    async with serving() as (box, api):
+        box.add_tag("mail")
+        box.add_click(box.add_url("s", tag="mail", domain_id=1), "2024-06-02T00:00:00")
+        box.add_click(box.add_url("s", domain_id=2), "2024-06-02T00:00:00")
+        tagged = box.add_url("a", tag="mail")
+
+        def clicked(asked: Any, answered: Any) -> Any:
+            if "tag" in asked.query:
+                box.add_click(tagged, "2024-06-02T00:00:00")
+            return answered
+
+        with altered(box, clicked):
+            found = await api.stats.by_tag(JUNE)
+    assert found[None].total == 1
