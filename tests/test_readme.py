@@ -215,6 +215,18 @@ def defined(file: Path) -> set[str]:
     return found
 
 
+def test_the_number_of_files_that_suffice_for_a_trace() -> None:
+    """It is that of the files in bold, with those of the traces that it names."""
+    bold: dict[str, set[str]] = {}
+    for title, text in re.findall(r"^## (One .*)\n((?:(?!## ).*\n)+)", ARCHITECTURE, re.M):
+        (number,) = re.findall(r"(\d+) files suffice", text)
+        (told,) = re.findall(r"files suffice[:,] .*", text)
+        named = [of for name, of in bold.items() if name.lower() in told or "all traces" in told]
+        bold[title] = set(re.findall(r"\*\*`([^`]+)`\*\*", text)).union(*named)
+        assert len(bold[title]) == int(number), title
+    assert bold
+
+
 def test_what_the_architecture_finds_in_a_file_is_there() -> None:
     """A file that its tables, traces and lists name exists, and defines the names that stand after it."""
     for name, file in names_in_code():

@@ -30,7 +30,6 @@ from slashtag.export import (
     export_clicks,
     export_tags,
     export_urls,
-    named_url_rows,
 )
 from slashtag.sandbox import Fault, Sandbox
 from slashtag.tables import About, Row, Writer
@@ -112,8 +111,6 @@ async def test_every_link_and_every_tag_is_a_row_in_order(
         for url in box.truth.urls()
     ]
     assert (len(NAMED_URLS.names), told[-1]) == (len(kept.rows[0]), (60, None))
-    # Names of tags that are not known yet are read.
-    assert await named_url_rows(session, await session.urls.list().to_list(), {}) == kept.rows
     tags = Kept()
     assert (await export_tags(session, tags)).rows == 4
     assert tags.rows == [

@@ -4,19 +4,21 @@ The rows of a table belong to names: slashtags, or tags. The loop goes over all 
 yields the names that differ in a month, with all that is held of them there and all that is counted: a load
 replaces their rows, an audit reports them.
 
-1. Names are put into batches of at most a hundred, at random. New names have batches of their own, and so
-   have those whose links are listed with other hits than at the last load, as they probably differ.
+1. Names are put into batches, at random: a hundred slashtags, or one tag, each. New names have batches of
+   their own, and so have those whose links are listed with other hits than at the last load, as they
+   probably differ.
 2. One request, of all-time statistics, has the clicks of a batch in each month, all its names together. As
-   it has one UTC offset, a zone with daylight saving takes two; and a month in which it changes its offset
-   takes one of its own, of a range of days, whose sum is compared.
-3. In a month in which the clicks of a batch are not the sum of its rows, each of its names is requested by
-   days and labels, the last month first, and those that differ are yielded. A name with fewer clicks than
-   are held is requested once more, past caches, before that is believed.
+   it has one UTC offset, a zone with daylight saving takes two; and the month of a change is a range of days
+   for itself, in two requests, whose sum is compared.
+3. In a month in which the clicks of a batch are not the sum of its rows, the days and labels of each of its
+   names are counted, the last month first, and those that differ are yielded. A name with fewer clicks on a
+   day, or of a label, than are held is counted once more, past caches, before that is believed.
 
 Sums do not show everything. A name that a link has left since the last load may have rows of that link, and
-one that could not be counted then may have any: they are in no batch, but requested by days in every month.
-Names whose labels do not add up to their days are, in that month. Rows of a name that no link has are yielded
-without a request, but those of deleted links are left alone.
+one that could not be counted then may have any: they are in no batch, but counted by days in every month.
+Names whose labels do not add up to their days are counted so in that month. Rows of a name that its links
+have given up are yielded without a request; those of deleted links stay, and are left alone. A name that
+fails is left out, and the load says that it is not complete.
 
 There is no memory but the tables: whatever went wrong before is a difference now. What cancels out among the
 names of a batch is seen by a later load, which puts them into other batches.
@@ -42,7 +44,7 @@ DAY = timedelta(days=1)
 HUNDRED = 100
 #: Batches of a small account, so that names whose faults cancel out are not always in the same one.
 LEAST = 6
-#: Names that are requested one by one, and whose rows are replaced, at once.
+#: Names that are counted by days, and whose rows are replaced, at once.
 MANY = 5_000
 #: Label of clicks for which the service gives none: the labels of a dimension add up to all clicks.
 NO_LABEL = "(not given)"
@@ -54,7 +56,7 @@ Clicks = Counter[Any]
 class Series(NamedTuple):
     """The names of a table that are listed, those with the most hits first.
 
-    `groups` has those that may be in a batch together; those `apart` are requested one by one, in every
+    `groups` has those that may be in a batch together; those `apart` are counted by days, in every
     month. Rows of names that are not listed are left alone if they are `kept`.
     """
 
@@ -88,7 +90,7 @@ class Found(NamedTuple):
 
 @dataclass
 class Comparison:
-    """Comparison of a table of clicks with the service, from the first day of a month to the last day.
+    """Comparison of a table of clicks with the service, from the first day of a month to the present day.
 
     `failed` names in the end what could not be asked about. Labels of `dimensions` are compared beside days.
     """
@@ -169,7 +171,7 @@ class Comparison:
     async def _ask_each(
         self, month: date, names: Sequence[str], cells: defaultdict[str, Clicks]
     ) -> list[Found]:
-        """Ask for the days of names one by one, and return those that differ."""
+        """Ask for the days of each name, and return those that differ."""
         found = list[Found]()
         each = self.session.stats.collect_each(
             self._days(month), **self._selected(names), timezone=self.zone, on_error=self._fail

@@ -11,7 +11,7 @@ from ._exports import export_clicks as export_clicks
 from ._exports import export_tags as export_tags
 from ._exports import export_urls as export_urls
 from ._exports import link_cells as link_cells
-from ._exports import named_url_rows as named_url_rows
+from ._exports import named_url_row as named_url_row
 from ._exports import tag_row as tag_row
 from ._exports import url_row as url_row
 from ._hours import hourly_clicks as hourly_clicks

@@ -1,7 +1,7 @@
 """Links, tags and clicks as rows: which are requested, how, and how it went."""
 
 import os
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
@@ -60,16 +60,9 @@ def clicks_table(by: By = "slashtag", *, dimensions: bool = False) -> Table:
     return Table((*of, *what, Column("clicks", "int")))
 
 
-async def named_url_rows(
-    session: AsyncSession, urls: list[ShortUrl], names: dict[int, str | None]
-) -> list[Row]:
-    """Return the rows of links with the names of their tags, None where they have none.
-
-    Tags that are not among the `names` may have been created since: they are read again, and added.
-    """
-    if new := {url.tag_id for url in urls if url.tag_id is not None} - names.keys():
-        names |= {**dict.fromkeys(new), **await session.tags.names()}
-    return [(*url_row(url), names.get(url.tag_id or 0)) for url in urls]
+def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
+    """Return the row of a link with the name of its tag, None where it has none."""
+    return (*url_row(url), names.get(url.tag_id) if url.tag_id is not None else None)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,27 +90,22 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises, and
     ExportError (List short URLs; List tags).
     """
-    names: dict[int, str | None] = {**await session.tags.names()}
-    rows_of = partial(named_url_rows, session, names=names)
-    return await _write_pages(writer, session.urls.list(progress=progress), rows_of)
+    names = await session.tags.names()
+    return await _write_pages(
+        writer, session.urls.list(progress=progress), partial(named_url_row, names=names)
+    )
 
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
     """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
-
-    async def rows_of(tags: list[Tag]) -> list[Row]:
-        return list(map(tag_row, tags))
-
-    return await _write_pages(writer, session.tags.list(progress=progress), rows_of)
+    return await _write_pages(writer, session.tags.list(progress=progress), tag_row)
 
 
-async def _write_pages(
-    writer: Writer, listing: Listing[Any], rows_of: Callable[[Any], Awaitable[list[Row]]]
-) -> Summary:
+async def _write_pages(writer: Writer, listing: Listing[Any], row_of: Callable[[Any], Row]) -> Summary:
     written = 0
     async with listing.pages() as pages:
         async for page in pages:
-            await in_thread(partial(writer.write, await rows_of(page.items)))
+            await in_thread(partial(writer.write, list(map(row_of, page.items))))
             written += len(page.items)
     return Summary(rows=written)
 

@@ -20,7 +20,7 @@ from typer import Argument, Option
 from ... import Change, InvalidRequestError, ShortUrl, SlashtagError
 from ..._internal import check_change
 from ..._wording import many
-from ...export import NAMED_URLS, named_url_rows
+from ...export import NAMED_URLS, named_url_row
 from ...tables import Column, Table
 from ..output import OutputOptions
 from ..run import Run, command
@@ -55,7 +55,7 @@ class FilterOptions:
         if self.tag and self.untagged:
             raise InvalidRequestError("--untagged goes without --tag")
 
-    def accepts(self, url: ShortUrl, names: Mapping[int, str | None]) -> bool:
+    def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
         if (self.untagged and url.tag_id) or (self.tag and names.get(url.tag_id or 0) not in self.tag):
             return False
@@ -69,13 +69,12 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
     """List the short URLs of the account, oldest first."""
     count, limit = 0, filter_.limit
     async with run.session() as session:
-        names: dict[int, str | None] = {**await session.tags.names(filter_.tag or ())}
+        names = await session.tags.names(filter_.tag or ())
         with output.writer(NAMED_URLS, DRAWN, run.end_bars) as writer, run.bars() as start_bar:
             listing = session.urls.list(progress=start_bar("reading", "rows"))
             async with listing.pages() as pages:
                 async for page in pages:
-                    accepted = [url for url in page.items if filter_.accepts(url, names)]
-                    rows = await named_url_rows(session, accepted, names)
+                    rows = [named_url_row(url, names) for url in page.items if filter_.accepts(url, names)]
                     rows = rows if limit is None else rows[: limit - count]
                     writer.write(rows)
                     count += len(rows)
