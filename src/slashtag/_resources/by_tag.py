@@ -83,8 +83,7 @@ def _left(whole: R, total: R, taken: R) -> R:
 
     A number outside does not reconcile.
     """
-    both: Any = total + taken
-    if isinstance(both, GeoStats) and not both.places_are_exact:
+    if isinstance(whole, GeoStats):
         # Named places are lower bounds, so that nothing is known of what one of them has left.
         whole, total, taken = (
             replace(each, **{name: {OTHER: each.total} for name in each.SUMS})
