@@ -118,10 +118,9 @@ class XlsxWriter(Writer):
                 sheet = self._book.create_sheet(ABOUT)
                 for name, text in self.about.texts.items():
                     sheet.append([name, _TO_ESCAPE.sub(" ", text)])
-            for sheet in self._book:
-                # One that an error leaves open would fail once more when it is collected.
-                sheet.close()
-            self._book.save(self._file)
+            # Written at once: of a file that fails half way the library would tell once more later.
+            self._book.save(whole := BytesIO())
+            self._file.write(whole.getvalue())
 
 
 def _set(cell: Any, value: Any) -> Any:
