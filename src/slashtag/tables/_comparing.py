@@ -99,7 +99,7 @@ class Comparison:
             for line, row in table.rows({*self._keys, *self._columns}):
                 where = f"{table.where}, line {line}"
                 values = {name: _value(name, text, where) for name, text in row.items()}
-                key[:] = (values[name] or "" for name in self._keys)
+                key[:] = (values[name] for name in self._keys)
                 sums[""] += 1
                 for name in self._counts:
                     sums[name] += values[name] or 0

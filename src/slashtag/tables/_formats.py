@@ -38,7 +38,7 @@ def _content(file: BytesIO) -> tuple[About | None, Iterator[Line]]:
     file.seek(0)
     if start == b"PK\x03\x04":
         return read_workbook(file)
-    is_utf16 = start[:2] in (b"\xff\xfe", b"\xfe\xff")
+    is_utf16 = start.startswith((b"\xff\xfe", b"\xfe\xff"))
     text = TextIOWrapper(file, "utf-16" if is_utf16 else "utf-8-sig", newline="")
     first = next((line.lstrip() for line in iter(text.readline, "") if line.strip()), "")[:1]
     text.seek(0)

@@ -53,8 +53,7 @@ def read_workbook(file: BytesIO) -> tuple[About | None, Iterator[tuple[int, list
     if len(visible) != 1:
         told = ", ".join(map(repr, visible)) or "none"
         raise InvalidRequestError(f"must have cells on one visible sheet, and has on {told}")
-    (rows,) = visible.values()
-    return about, rows
+    return about, visible.popitem()[1]
 
 
 def _rows(values: Any, formulas: Any) -> Iterator[tuple[int, list[Any]]]:
@@ -118,7 +117,9 @@ class XlsxWriter(Writer):
                 sheet = self._book.create_sheet(ABOUT)
                 for name, text in self.about.texts.items():
                     sheet.append([name, _TO_ESCAPE.sub(" ", text)])
-            # Written at once: of a file that fails half way the library would tell once more later.
+            # One step at a time: a file that fails half way would be told by the library once more, later.
+            for sheet in self._book:
+                sheet.close()
             self._book.save(whole := BytesIO())
             self._file.write(whole.getvalue())
 
