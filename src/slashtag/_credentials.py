@@ -101,7 +101,7 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
         raise ConfigurationError("the base URL must not have a query or a fragment")
     if url.scheme == "http" and not allow_http and not _is_loopback(url.host or ""):
         raise ConfigurationError(
-            "the base URL would send the credentials in the clear: use https or allow_http (--allow-http)"
+            "the base URL would send the credentials in the clear: use https, or SLASHTAG_ALLOW_HTTP=true"
         )
     path = url.raw_path.rstrip("/")
     path = path + "/" if path.endswith(API_PREFIX.rstrip("/")) else path + API_PREFIX

@@ -138,7 +138,7 @@ class AsyncSession:
         via = None if http is not None or options["proxy"] is None else Proxy(options["proxy"])
         if via is not None and base.scheme == "http" and not options["allow_http"]:
             raise ConfigurationError(
-                "a proxy would read the credentials in plain http: use https or allow_http (--allow-http)"
+                "a proxy would read the credentials in plain http: use https, or SLASHTAG_ALLOW_HTTP=true"
             )
         credentials = Credentials(options["apikey"], options["apisecret"])
         self._transport = Transport(base, credentials, http, via)
