@@ -58,7 +58,7 @@ coverage: $(VENV)/.dev
 	$(PY) -m coverage report --fail-under=$(COVERAGE)
 
 test-more: $(VENV)/.dev
-	$(PY) -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=more $(ARGS)
+	$(PY) -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=more -o faulthandler_timeout=7200 $(ARGS)
 
 test-lowest: .venv-lowest/.dev
 	.venv-lowest/bin/python -m pytest -n $(JOBS) $(ARGS)
