@@ -250,7 +250,7 @@ class RunningSum(Generic[S]):
     def __init__(self, kind: type[S], span: Span | None = None) -> None:
         self._kind, self._span = kind, span
         self._members = asdict(kind())
-        self._shared = dict[str, None]()
+        self._shared = dict[str, None].fromkeys(self._members.pop("shared"))
         self._with_clicks = 0
 
     def add(self, part: S, /) -> None:
@@ -264,6 +264,7 @@ class RunningSum(Generic[S]):
                 add_counts(value, more)
             else:
                 self._members[name] = (value and more) if isinstance(value, bool) else value + more
+        self.note(shared=part.shared)
         self._with_clicks += part.total > 0
 
     def note(self, *, missing: int = 0, shared: Iterable[str] = ()) -> None:
@@ -274,6 +275,5 @@ class RunningSum(Generic[S]):
     def result(self) -> S:
         """Return the sum, to which nothing is added any more."""
         members = self._members
-        members["shared"] = tuple({**dict.fromkeys(members["shared"]), **self._shared})
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
-        return self._kind(**members)
+        return self._kind(**members, shared=tuple(self._shared))
