@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,6 +29,7 @@ if not os.environ.get("CI"):
 import distributed
 
 from tests.support.clusters import local_cluster
+from tests.support.processes import wait_until
 from tests.support.sandboxes import altered, forget, settle
 from tests.support.sending import until
 
@@ -123,10 +123,7 @@ def test_workers_that_are_killed_change_nothing_or_are_an_error(
                 collect(client, plan, concurrency=2)
         else:
             assert collect(client, plan, concurrency=2) == alone(box, plan)
-    deadline = time.monotonic() + 90
-    while len({*client.run(os.getpid, on_error="ignore").values()} - {*workers.values()}) < 2:
-        assert time.monotonic() < deadline, "the workers did not come back"
-        time.sleep(0.1)
+    wait_until(lambda: len({*client.run(os.getpid, on_error="ignore").values()} - {*workers.values()}) == 2)
 
 
 @pytest.fixture
