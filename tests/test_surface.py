@@ -16,7 +16,7 @@ from mypy import api
 
 import slashtag
 from slashtag import AllTime, CountryGeo, DateRange, Day, Year
-from slashtag._core.plan import make_plan
+from slashtag._core.queries import make_plan
 
 PUBLIC_MODULES = {
     "bulk_update",
@@ -126,7 +126,7 @@ async def main(session: AsyncSession) -> None:
     stats = await session.stats.collect(DateRange("2024-01-01", "2024-12-31"), keys=["spring"])
     print(stats.contry)  # wrong
     DateRange("2024-01-01")  # wrong
-    DateRange(relative="30d")
+    DateRange("30d", "today")
     async for link in session.urls.list():
         await session.urls.update("spring", redirect_code=link.redirect_code)
     print(stats.country)

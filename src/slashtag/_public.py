@@ -3,8 +3,7 @@
 from ._clicks_table import ClicksTable
 from ._core.batches import Keys
 from ._core.checks import Progress
-from ._core.plan import Plan
-from ._core.queries import AllTime, CountryGeo, DateRange, Day, Query, Year
+from ._core.queries import AllTime, CountryGeo, DateRange, Day, Plan, Query, Year
 from ._core.retry import RetryPolicy
 from ._core.windows import Zone, parse_zone
 from ._errors import (

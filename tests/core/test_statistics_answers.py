@@ -25,7 +25,6 @@ from slashtag import (
     Year,
 )
 from slashtag._core.batches import Selector
-from slashtag._core.plan import empty_sum
 from slashtag._core.statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from slashtag._core.windows import Window
 from slashtag._summed_statistics import RunningSum
@@ -49,7 +48,7 @@ def ask(
 ) -> Any:
     """Ask a question in batches of two slashtags and add up the answers, last to first."""
     batched = [Selector(keys=tuple(keys[at : at + 2])) for at in range(0, len(keys), 2)]
-    running = empty_sum(query, query.span(zone))
+    running = RunningSum(query._answer_type.result_type, query.span(zone))
     for selector in reversed(batched):
         for piece in query._time_slices(zone, NOW, range_end):
             stats, problem = service(query._call(selector, piece)).to_statistics(piece.window)

@@ -4,7 +4,7 @@ import re
 from datetime import date, datetime, time, timezone, tzinfo
 
 from .._errors import InvalidRequestError
-from .windows import DAY, Bound, last_day
+from .windows import DAY, Bound
 
 _TRAILING = re.compile(r"([1-9][0-9]{0,3})([dw])")
 _NAMED = re.compile(r"(this|last)-(week|month|quarter|year)")
@@ -46,6 +46,14 @@ def parse_bound(name: str, value: object) -> Bound:
     )
 
 
+def parse_end(name: str, value: object, end: int) -> Bound | str:
+    """Return one end (0 or 1) of what text or a bound stands for, or text that depends on today as it is."""
+    if not isinstance(value, str) or _ISO.fullmatch(value):
+        return parse_bound(name, value)
+    bound, later = (parse_span(value, date(year, 1, 1))[end] for year in (2000, 2002))
+    return bound if bound == later else value
+
+
 def parse_day(name: str, value: object) -> date:
     """Return a date; accepts ISO 8601 text."""
     day = parse_bound(name, value)
@@ -70,11 +78,8 @@ def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
 
     Raises InvalidRequestError.
     """
-    parts = text.split("..", 1)
-    if len(parts) == 1 and ":" in text:
-        raise InvalidRequestError(f"{text!r} is one instant; give two, joined by ..")
     ends: list[tuple[Bound, Bound]] = []
-    for part in parts:
+    for part in text.split("..", 1):
         try:
             ends.append(_ends(part, today))
         except (ValueError, OverflowError):
@@ -113,8 +118,8 @@ def _number(day: date) -> int:
 
 def _whole_months(number: int, count: int) -> tuple[date, date]:
     """Return the first and last day of so many months from one on."""
-    (year, month), (last_year, last_month) = divmod(number, 12), divmod(number + count - 1, 12)
-    return date(year, month + 1, 1), last_day(date(last_year, last_month + 1, 1))
+    first, after = (date(n // 12, n % 12 + 1, 1) for n in (number, number + count))
+    return first, after - DAY
 
 
 def spans_to_compare(
@@ -140,7 +145,7 @@ def spans_to_compare(
 
 def _earlier(start: date, end: date, is_previous: bool) -> tuple[date, date]:
     """Return the days before, or those a year before."""
-    if start.day == 1 and end == last_day(end):
+    if start.day == (end + DAY).day == 1:
         count = _number(end) - _number(start) + 1
         return _whole_months(_number(start) - (count if is_previous else max(count, 12)), count)
     days = (end - start).days + 1

@@ -1,4 +1,4 @@
-"""Queries of the statistics endpoints.
+"""Queries of the statistics endpoints, and plans: which requests one takes, as a value that can be split.
 
 A new statistics endpoint needs one more class here: its fields, validation, time slices and type of answer.
 statistics_answers.py says how an answer is checked, _summed_statistics.py how results are added up.
@@ -6,30 +6,25 @@ statistics_answers.py says how an answer is checked, _summed_statistics.py how r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .._errors import InvalidRequestError
-from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Span, Statistics
+from .._summed_statistics import GeoStats, PeriodStats, RangeStats, RunningSum, Span, Statistics
+from .._wording import many
 from .batches import Selector
 from .call import Call
 from .checks import check_int
 from .countries import check_country
-from .dates import (
-    PREVIOUS,
-    date_of,
-    parse_bound,
-    parse_day,
-    parse_span,
-    spans_to_compare,
-)
+from .dates import PREVIOUS, date_of, parse_day, parse_end, parse_span, spans_to_compare
 from .statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
-from .windows import DAY, Bound, RangeEnd, TimeSlice, range_slices, whole_period
+from .windows import Bound, RangeEnd, TimeSlice, Zone, parse_zone, range_slices, whole_period
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -76,52 +71,51 @@ class Query(Struct, Generic[R_co], frozen=True):
         )
 
 
-class DateRange(Query[RangeStats], frozen=True):
-    """Statistics of a range of days, or of seconds, of any length.
-
-    `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
-    of the call; datetimes have an offset, and fractions of a second are dropped.
-    `relative` is set instead where the days depend on today (`last`, `parse`). Raises InvalidRequestError.
-    See docs/service.md, Statistics for a date or date range.
-    """
+class _Days(Query[RangeStats], frozen=True):
+    """Query for whole days, or for seconds, from the first to the second of its `bounds`."""
 
     _path = "stats"
     _answer_type = RangeAnswer
 
-    if TYPE_CHECKING:
-        # What it holds, and what it is made of: both ends, or neither.
-        start: Bound | None
-        end: Bound | None
+    @property
+    def bounds(self) -> tuple[Bound, Bound]:
+        """Both ends as dates or datetimes; raises InvalidRequestError where they depend on today."""
+        raise NotImplementedError
 
-        @overload
-        def __init__(self, start: Bound | str, end: Bound | str) -> None: ...
-        @overload
-        def __init__(self, *, relative: str) -> None: ...
-        def __init__(self, start: Any = None, end: Any = None, relative: Any = None) -> None: ...
-    else:
-        start: date | datetime | str | None = None
-        end: date | datetime | str | None = None
-    relative: str | None = None
+    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
+        return range_slices(*self.bounds, zone, range_end)
+
+    def span(self, zone: tzinfo) -> Span:
+        start, end = self.bounds
+        return date_of(start, zone), date_of(end, zone)
+
+
+class DateRange(_Days, frozen=True):
+    """Statistics of a range of days, or of seconds, of any length.
+
+    `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
+    of the call; datetimes have an offset, and fractions of a second are dropped. Text such as "30d" that
+    depends on today stands for the first of its days as `start`, for the last as `end`. Raises
+    InvalidRequestError. See docs/service.md, Statistics for a date or date range.
+    """
+
+    start: Bound | str
+    end: Bound | str
 
     def __post_init__(self) -> None:
-        if self.relative is not None:
-            if self.start is not None or self.end is not None:
-                raise InvalidRequestError("a range has a start and an end, or is relative to today")
-            parse_span(self.relative, OLDEST_CLICK.date())
-            return
-        force_setattr(self, "start", parse_bound("start", self.start))
-        force_setattr(self, "end", parse_bound("end", self.end))
-        start, end = self.bounds
+        start, end = parse_end("start", self.start, 0), parse_end("end", self.end, 1)
+        force_setattr(self, "start", start)
+        force_setattr(self, "end", end)
         # Whether an instant is before a date depends on the zone.
         with suppress(TypeError):
-            if start > end:
+            if isinstance(start, date) and isinstance(end, date) and start > end:
                 raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
 
     @classmethod
     def last(cls, days: int) -> DateRange:
         """Return the query for the last `days` days; today, in the `timezone` of the call, is the last."""
         check_int("days", days, 1, 9_999)
-        return cls(relative=f"{days}d")
+        return cls.parse(f"{days}d")
 
     @classmethod
     def parse(cls, text: str) -> DateRange:
@@ -129,24 +123,24 @@ class DateRange(Query[RangeStats], frozen=True):
 
         What is relative to today is so in the `timezone` of the call, at the time of the call.
         """
-        today = OLDEST_CLICK.date()
-        bounds = parse_span(text, today)
-        return cls(*bounds) if bounds == parse_span(text, today + 400 * DAY) else cls(relative=text)
+        first, dots, last = text.partition("..")
+        if ":" in text and not dots:
+            raise InvalidRequestError(f"{text!r} is one instant; give two, joined by ..")
+        return cls(first, last if dots else first)
 
     @property
     def bounds(self) -> tuple[Bound, Bound]:
-        """Both ends as dates or datetimes; raises InvalidRequestError where they depend on today."""
-        if not isinstance(self.start, date) or not isinstance(self.end, date):
+        if isinstance(self.start, str) or isinstance(self.end, str):
             raise InvalidRequestError(
-                f"{self.relative!r} is relative to today; resolve(zone, now) gives a range with bounds"
+                f"{self} is relative to today; resolve(zone, now) gives a range with bounds"
             )
         return self.start, self.end
 
     def resolve(self, zone: tzinfo, now: datetime) -> DateRange:
         """Return the range with bounds that no longer depend on the present day."""
-        if self.relative is None:
+        if isinstance(self.start, date) and isinstance(self.end, date):
             return self
-        return DateRange(*parse_span(self.relative, now.astimezone(zone).date()))
+        return DateRange(*parse_span(f"{self.start}..{self.end}", now.astimezone(zone).date()))
 
     def with_previous(
         self, zone: tzinfo, now: datetime, compare: str = PREVIOUS
@@ -157,44 +151,27 @@ class DateRange(Query[RangeStats], frozen=True):
         days. `compare="last-year"` gives the same months a year earlier, of other days the same weekdays 52
         weeks earlier (more weeks if there are more days). Any other text is a range as `parse` reads it. A
         range that is not over is counted up to now, and compared up to the same day and time of the other
-        one. Raises InvalidRequestError for parts of days, the range itself, and outside the calendar.
+        one. Raises InvalidRequestError for parts of days and for the range itself.
         """
         counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone), compare)
         return DateRange(*counted), DateRange(*before)
 
-    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
-        return range_slices(*self.bounds, zone, range_end)
 
-    def span(self, zone: tzinfo) -> Span:
-        start, end = self.bounds
-        return date_of(start, zone), date_of(end, zone)
-
-
-class Day(Query[RangeStats], frozen=True):
+class Day(_Days, frozen=True):
     """Statistics of one whole day in the `timezone` of the call.
 
     It is requested as a range of one day. Raises InvalidRequestError.
     See docs/service.md, Statistics for a date or date range.
     """
 
-    _path = "stats"
-    _answer_type = RangeAnswer
-
-    if TYPE_CHECKING:
-        date: _Date
-
-        def __init__(self, date: _Date | str) -> None: ...
-    else:
-        date: _Date | str
+    date: _Date | str
 
     def __post_init__(self) -> None:
         force_setattr(self, "date", parse_day("date", self.date))
 
-    def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
-        return range_slices(self.date, self.date, zone, range_end)
-
-    def span(self, zone: tzinfo) -> Span:
-        return self.date, self.date
+    @property
+    def bounds(self) -> tuple[Bound, Bound]:
+        return DateRange(self.date, self.date).bounds
 
 
 class Year(Query[PeriodStats], frozen=True):
@@ -245,28 +222,86 @@ class CountryGeo(Query[GeoStats], frozen=True):
     _answer_type = GeoAnswer
 
     iso_code: str
-    if TYPE_CHECKING:
-        start: date
-        end: date
-
-        def __init__(self, iso_code: str, start: date | str, end: date | str) -> None: ...
-    else:
-        start: date | str
-        end: date | str
+    start: date | str
+    end: date | str
 
     def __post_init__(self) -> None:
         force_setattr(self, "iso_code", check_country(self.iso_code))
-        start, end = parse_day("start", self.start), parse_day("end", self.end)
-        if start > end:
-            raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
-        force_setattr(self, "start", start)
-        force_setattr(self, "end", end)
+        force_setattr(self, "start", parse_day("start", self.start))
+        force_setattr(self, "end", parse_day("end", self.end))
+        DateRange(self.start, self.end)  # refuses an end before the start
 
     def _time_slices(self, zone: tzinfo, now: datetime, range_end: RangeEnd) -> Sequence[TimeSlice]:
         label = f"{self.iso_code}, {self.start} to {self.end}"
         country = ("iso_code", self.iso_code)
         dates = ("start_date", str(self.start)), ("end_date", str(self.end))
-        return whole_period(zone, self.start, self.end, label, country, *dates)
+        return whole_period(zone, *DateRange(self.start, self.end).bounds, label, country, *dates)
+
+
+class StatsRequest(Struct, frozen=True, gc=False):
+    """One request of a query: one selector, one time slice, and the call for them."""
+
+    selector: Selector
+    time_slice: TimeSlice
+    call: Call[Any]
+
+
+class Plan(Struct, Generic[R_co], frozen=True):
+    """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
+
+    `len(plan)` is the number of requests if none is halved or retried. `span` is the first and the last date
+    of the result's days, None for a query without days. `missing` is added to that of the result: slashtags
+    that cannot be requested.
+    """
+
+    # A member with an underscore is not for users of the library; its own modules use it.
+
+    query: Query[R_co]
+    _selectors: tuple[Selector, ...]
+    _time_slices: tuple[TimeSlice, ...]
+    span: Span | None
+    _start: int
+    _stop: int
+    missing: int = 0
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __repr__(self) -> str:
+        return f"<Plan of {many(len(self), 'request')}: {self.query!r}>"
+
+    def _requests(self) -> Iterator[StatsRequest]:
+        """Yield the requests, grouped by selector."""
+        width = len(self._time_slices)
+        for n in range(self._start, self._stop):
+            yield self._request(self._selectors[n // width], self._time_slices[n % width])
+
+    def _request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
+        """Return the request for one selector and one time slice."""
+        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice))
+
+    def _only(self, selector: Selector, time_slices: Iterable[TimeSlice] | None = None) -> Plan[R_co]:
+        """Return the plan for one selector, and some time slices or all."""
+        slices = self._time_slices if time_slices is None else tuple(time_slices)
+        return replace(
+            self, _selectors=(selector,), _time_slices=slices, _start=0, _stop=len(slices), missing=0
+        )
+
+    def split(self, n: int) -> list[Plan[R_co]]:
+        """Split into `n` plans of about equal length whose results add up to the result of this plan."""
+        cuts = [self._start + len(self) * i // n for i in range(n + 1)]
+        parts = [self._part(start, stop) for start, stop in pairwise(cuts)]
+        return [replace(parts[0], missing=self.missing), *parts[1:]]
+
+    def _part(self, start: int, stop: int) -> Plan[R_co]:
+        """Return the plan for some of the requests, with only the selectors that it needs."""
+        width = max(1, len(self._time_slices))
+        selectors, skipped = self._selectors[start // width : -(-stop // width)], start // width * width
+        return replace(self, _selectors=selectors, _start=start - skipped, _stop=stop - skipped, missing=0)
+
+    def _empty_sum(self) -> RunningSum[R_co]:
+        """Return a sum to which the results of all requests are added."""
+        return cast("RunningSum[R_co]", RunningSum(self.query._answer_type.result_type, self.span))
 
 
 def check_query(query: object) -> None:
@@ -274,3 +309,22 @@ def check_query(query: object) -> None:
     if not isinstance(query, Query):
         kinds = "DateRange, Day, Year, AllTime or CountryGeo"
         raise InvalidRequestError(f"a query is a {kinds}, not {query!r}")
+
+
+def make_plan(
+    query: Query[R_co],
+    selectors: Iterable[Selector],
+    timezone: Zone,
+    now: datetime,
+    range_end: RangeEnd,
+) -> Plan[R_co]:
+    """Resolve a query, split it along time, and combine each time slice with each selector.
+
+    Raises InvalidRequestError for what is no query.
+    """
+    check_query(query)
+    zone = parse_zone(timezone)
+    query = query.resolve(zone, now)
+    selectors = tuple(selectors)
+    slices = tuple(query._time_slices(zone, now, range_end))
+    return Plan(query, selectors, slices, query.span(zone), 0, len(selectors) * len(slices))

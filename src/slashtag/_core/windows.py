@@ -1,6 +1,5 @@
 """Splitting of time at UTC offset changes, and into windows of at most 32 days; slices that are requested."""
 
-import calendar
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -140,11 +139,6 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
 def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     """Return the first instant of a day."""
     return datetime(day.year, day.month, day.day, tzinfo=zone)
-
-
-def last_day(day: date) -> date:
-    """Return the last date of the month of a date."""
-    return date(day.year, day.month, calendar.monthrange(day.year, day.month)[1])
 
 
 class TimeSlice(Struct, frozen=True):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from .._core.batches import FEW_KEYS, Selector
 from .._core.limits import MAX_KEYS
-from .._core.plan import Plan, empty_sum
+from .._core.queries import Plan
 from .._core.search.cells import TOTAL, Answer, Label, Question
 from .._core.search.search import Search
 from .._core.statistics_answers import RangeAnswer
@@ -170,14 +170,14 @@ class _Group(Generic[R]):
     def _add(self, name: str, stats: Any) -> None:
         """Add what a slashtag or tag has in a time slice."""
         if name not in self._sums:
-            self._sums[name] = empty_sum(self._plan.query, self._plan.span)
+            self._sums[name] = self._plan._empty_sum()
         self._sums[name].add(stats)
         self._known[name] += 1
 
     async def _deliver(self, name: str) -> None:
         if name not in self._ended:
             self._ended.add(name)
-            total = self._sums.pop(name, None) or empty_sum(self._plan.query, self._plan.span)
+            total = self._sums.pop(name, None) or self._plan._empty_sum()
             if len(self._link_ids.get(name, ())) > 1:
                 total.note(shared=[name])
             await self._results.put((name, total.result()))

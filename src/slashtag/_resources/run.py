@@ -26,8 +26,7 @@ from msgspec.structs import replace
 from .._core.batches import Key, Selector
 from .._core.call import Call
 from .._core.checks import Progress, check_callback
-from .._core.plan import Plan, StatsRequest, empty_sum
-from .._core.queries import R_co
+from .._core.queries import Plan, R_co, StatsRequest
 from .._core.windows import TimeSlice
 from .._errors import (
     APIError,
@@ -115,7 +114,7 @@ class StatsRun:
         """
         plan = plans[0]
         self.total = sum(map(len, plans))
-        running_sum = empty_sum(plan.query, plan.span)
+        running_sum = plan._empty_sum()
         requests = chain.from_iterable(each._requests() for each in plans)
         await run_workers(requests, partial(self._work, plan, running_sum), self.workers)
         self.tell_failures(plan)

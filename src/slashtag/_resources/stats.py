@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from .._clicks_table import ClicksTable
 from .._core.batches import Key, Keys, TagNames, check_selector, in_fixed_order, select
 from .._core.checks import Progress, check_int
-from .._core.plan import Plan, make_plan
-from .._core.queries import AllTime, CountryGeo, Query, Year, check_query
+from .._core.queries import AllTime, CountryGeo, Plan, Query, Year, check_query, make_plan
 from .._core.windows import RangeEnd, Zone, parse_zone
 from .._errors import InvalidRequestError
 from .._fanout import MOST_WAITING, Results, Tasks
