@@ -82,9 +82,9 @@ class Clicks:
         year, ever = await stats.collect(Year(2024), tag="a"), await stats.collect(AllTime(), tag="a")
         return year, ever, await stats.collect(Year(2024) if is_year else Day("2024-01-01"), keys=["a"])
 
-    async def places(self) -> tuple[GeoStats, date]:
+    async def places(self) -> GeoStats:
         query = CountryGeo("US", "2024-01-01", "2024-06-30")
-        return await self.session.stats.collect(query, tags=["spring"]), query.start
+        return await self.session.stats.collect(query, tags=["spring"])
 
     async def planned(self, query: Query[R], keys: list[str]) -> R:
         plan: Plan[R] = self.session.stats.plan(query, keys=keys)
@@ -95,9 +95,9 @@ class Clicks:
         found = await self.session.stats.by_tag(DateRange.last(7))
         return {tag: stats.country for tag, stats in found.items()}
 
-    def bounds(self, query: DateRange) -> tuple[date | datetime, date | datetime | None]:
-        first, _ = query.resolve(parse_zone(self.zone), datetime.now()).bounds
-        return first, query.end
+    def bounds(self, query: DateRange) -> tuple[date | datetime, date | datetime]:
+        first, last = query.resolve(parse_zone(self.zone), datetime.now()).bounds
+        return first, last
 
     async def copy_code(self, source: ShortUrl, key: str) -> int:
         return await self.session.urls.update(key, redirect_code=source.redirect_code)
