@@ -44,8 +44,8 @@ TransportError UnexpectedResponseError UnknownTagError Year Zone parse_zone
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 #: A query of each kind, and its own members.
 QUERIES = [
-    (DateRange.last(9), {"start", "end", "relative", "bounds", "last", "parse", "with_previous"}),
-    (Day("2024-01-01"), {"date"}),
+    (DateRange.last(9), {"start", "end", "bounds", "last", "parse", "with_previous"}),
+    (Day("2024-01-01"), {"date", "bounds"}),
     (Year(2024), {"year"}),
     (AllTime(), set[str]()),
     (CountryGeo("US", "2024-01-01", "2024-02-01"), {"iso_code", "start", "end"}),
