@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from datetime import date
 from typing import Any
 
+import msgspec
 import pytest
 
 from slashtag import (
@@ -19,36 +21,22 @@ from slashtag import (
     Day,
     ExportError,
     Failure,
-    GeoStats,
     InvalidRequestError,
     RangeStats,
-    Statistics,
     Year,
 )
 from slashtag.sandbox import Sandbox
-from tests.support.sandboxes import refused_links
+from tests.support.sandboxes import altered, refused_links
 
 arrow: Any = pytest.importorskip("pyarrow")
 ACCOUNT = {"urls": 30, "clicks": 2_000, "tags": 3}
 YEAR = DateRange("2024-01-01", "2024-12-31")
-DAYS = RangeStats(
-    total_clicks=3,
-    clicks={date(2024, 2, 28): 3, date(2024, 2, 29): 0},
-    **{name: {"x": 2, "": 1} for name in RangeStats.SUMS},
-)
+TWO_DAYS = DateRange("2024-05-01", "2024-05-02")
 
 
 def read(frame: Any) -> list[tuple[Any, ...]]:
     """Read a stream as data frames do."""
     return [tuple(row.values()) for row in arrow.table(frame).to_pylist()]
-
-
-def clicks_by(names: tuple[str, ...], *found: tuple[str, Statistics], missing: int = 0) -> ClicksTable:
-    table = ClicksTable(names)
-    for key, stats in found:
-        table._add(key, stats, {})
-    table._finish(missing)
-    return table
 
 
 def test_a_frame_has_types_also_without_rows() -> None:
@@ -114,27 +102,28 @@ async def test_a_table_of_a_country_has_labels_only(box: Sandbox, session: Async
 
 # --- what is not whole ---------------------------------------------------------------------------------
 
-PARTIAL = [
-    RangeStats(missing=2),
-    RangeStats(total_clicks=3, clicks={date(2024, 1, 1): 3}, device={"Desktop": 3}, country={"DE": 2}),
-    GeoStats(reconciles=False),
+
+#: What an answer about two days has instead, the form of the table, and whether it is whole.
+ANSWERS = [
+    ({"country": {}}, False, True),
+    ({"country": {}}, True, False),
+    ({"total_clicks": 99}, False, False),
+    ({"total_clicks": 99}, True, False),
 ]
 
 
-@pytest.mark.parametrize("stats", PARTIAL, ids=repr)
-def test_no_frame_is_made_of_a_partial_table_unless_asked_for(stats: Statistics) -> None:
-    table = clicks_by(("slashtag", "dimension", "label", "clicks"), ("a", stats))
-    with pytest.raises(ExportError):
+@pytest.mark.parametrize(("data", "dimensions", "is_whole"), ANSWERS)
+async def test_no_frame_is_made_of_a_partial_table_unless_asked_for(
+    box: Sandbox, session: AsyncSession, data: dict[str, Any], dimensions: bool, is_whole: bool
+) -> None:
+    key = box.truth.urls()[0].slashtag
+    box.add_click(key, "2024-05-01T00:00:00")
+    with altered(box, lambda _, found: msgspec.structs.replace(found, data={**found.data, **data})):
+        table = await session.stats.table(TWO_DAYS, keys=[key], dimensions=dimensions)
+    assert (table.complete, table.incomplete) == (is_whole, [key][is_whole:])
+    with nullcontext() if is_whole else pytest.raises(ExportError):
         arrow.table(table)
-    assert len(table.to_arrow(partial=True)) == len(list(table.rows()))
-    assert (table.complete, table.incomplete) == (False, ["a"])
-
-
-def test_days_are_whole_though_a_dimension_is_not() -> None:
-    cut = PARTIAL[1]
-    assert read(clicks_by(("slashtag", "date", "clicks"), ("a", cut))) == [("a", date(2024, 1, 1), 3)]
-    with pytest.raises(ExportError):
-        arrow.table(clicks_by(("slashtag", "date", "clicks"), ("a", DAYS), missing=1))
+    assert len(table.to_arrow(partial=True)) == len(list(table.rows())) > 1
 
 
 async def test_a_table_counts_what_failed(box: Sandbox, session: AsyncSession) -> None:
@@ -153,9 +142,10 @@ async def test_a_table_counts_what_failed(box: Sandbox, session: AsyncSession) -
     assert pickle.loads(pickle.dumps(found)).missing == 2
 
 
-def test_a_count_over_int64_is_refused() -> None:
-    large = RangeStats(total_clicks=2**63, clicks={date(2024, 1, 1): 2**63})
-    table = clicks_by(("slashtag", "date", "clicks"), ("a", large))
+async def test_a_count_over_int64_is_refused(box: Sandbox, session: AsyncSession) -> None:
+    data = {"total_clicks": 2**63, "clicks": {"2024-05-01": 2**63, "2024-05-02": 0}}
+    with altered(box, lambda _, found: msgspec.structs.replace(found, data=data)):
+        table = await session.stats.table(TWO_DAYS, keys=["a"])
     with pytest.raises(ExportError, match="rows"):
         arrow.table(table)
     assert max(row.clicks for row in table.rows()) == 2**63
@@ -163,17 +153,12 @@ def test_a_count_over_int64_is_refused() -> None:
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    table = clicks_by(("slashtag", "date", "clicks"), ("a", DAYS))
     with pytest.raises(ExportError, match=r"slashtag\[parquet\]"):
-        table.__arrow_c_stream__()
-    assert len(list(table.rows())) == 2
+        ClicksTable(("slashtag", "date", "clicks")).__arrow_c_stream__()
 
 
-def test_duckdb_takes_results_and_tables_as_they_are() -> None:
+async def test_duckdb_takes_tables_as_they_are(box: Sandbox, session: AsyncSession) -> None:
     duckdb: Any = pytest.importorskip("duckdb")
-    clicks = clicks_by(("slashtag", "date", "clicks"), ("a", DAYS), ("b", DAYS))  # noqa: F841
-    sql = duckdb.connect().sql
-    assert sql("SELECT slashtag, sum(clicks), max(date) FROM clicks GROUP BY 1 ORDER BY 1").fetchall() == [
-        ("a", 3, date(2024, 2, 29)),
-        ("b", 3, date(2024, 2, 29)),
-    ]
+    clicks = await session.stats.table(YEAR, keys=session.urls.list())  # noqa: F841
+    found = duckdb.connect().sql("SELECT sum(clicks), max(date) FROM clicks").fetchall()
+    assert found == [(box.truth.range(*YEAR.bounds).total_clicks, YEAR.bounds[1])]
