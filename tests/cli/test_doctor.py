@@ -76,10 +76,11 @@ def test_only_what_fails_at_first_ends_it(cli: Cli, serve: Serve) -> None:
     with serve(apisecret="another-secret-1") as box:
         ran = cli("doctor")
         assert (ran.code, len(box.requests), "slashtag login" in ran.error) == (1, 1, True)
-    with serve(urls=40, faults=[Fault(kind="501", path="/api/v1/stats")]):
+    with serve(urls=40, faults=[Fault(kind="500", path="/api/v1/stats")]):
         ran = cli("doctor")
     found = findings(ran)
     assert (ran.code, found["range end"]["result"], found["page size"]["result"]) == (3, "failed", "ok")
+    assert "3 attempts" in found["range end"]["found"]
 
 
 @pytest.mark.parametrize("hour", ["00:00:00", "10:59:59", "11:00:00", "23:59:58"])

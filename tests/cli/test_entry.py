@@ -73,7 +73,7 @@ def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
 
 
 def test_without_a_command_help_is_printed(cli: Cli) -> None:
-    assert "Usage: slashtag" in cli().out
+    assert all("Usage: slashtag" in cli(*words).out for words in ((), ("-h",)))
     assert cli("urls").code == 2
 
 
@@ -94,15 +94,28 @@ def test_without_typer_it_says_what_to_install() -> None:
 
 def test_the_sandbox_serves_and_keeps_its_account_until_ctrl_c(tmp_path: Path) -> None:
     account = ("sandbox", "--port", "0", "--store", str(tmp_path / "account.sqlite"))
-    for options in ("--urls 7 --clicks 9 --seed 3 --rate 90", "--fault 500 --fault reset --latency 0.01"):
+    for options in ("--urls 7 --clicks 9", "--urls 1"):
         with started(*account, *options.split()) as process:
             assert process.stdout is not None
             assert all(process.stdout.readline().startswith("export SLASHTAG_") for _ in range(3))
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=LONGEST)
         assert (process.returncode, "7 links and 9 clicks" in err) == (130, True)
-    with Sandbox(store=tmp_path / "account.sqlite") as kept, Sandbox(urls=7, seed=3) as made:
-        assert kept.truth.urls()[0].slashtag == made.truth.urls()[0].slashtag
+
+
+def test_the_sandbox_has_what_is_given(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = dict[str, Any]()
+
+    def refuse(**options: Any) -> None:
+        found.update(options)
+        raise ValueError
+
+    monkeypatch.setattr("slashtag.cli.commands.sandbox.Sandbox", refuse)
+    given = {"port": 1, "urls": 7, "clicks": 9, "rate": 0.5, "latency": 0.25, "seed": 3, "store": Path("x")}
+    options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    assert cli("sandbox", *options, "--fault", "500", "--fault", "reset").code == 2
+    assert [(fault.kind, fault.share) for fault in found["faults"]] == [("500", 0.1), ("reset", 0.1)]
+    assert {name: found[name] for name in given} == given
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

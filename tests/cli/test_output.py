@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE
@@ -105,17 +105,19 @@ def test_more_rows_than_a_sheet_holds_are_refused_and_the_old_file_stays(
     assert path.read_text() == "kept"
 
 
-def on_terminal(line: str) -> str:
-    """What a terminal shows of a line of a shell."""
+def on_terminal(line: str, answers: Iterable[tuple[str, str]] = ()) -> str:
+    """What a terminal shows of a line of a shell, of which questions are answered."""
     pid, terminal = pty.fork()
     if not pid:
         os.environ["TERM"] = "xterm"
         os.execvp("sh", ["sh", "-c", line.replace("slashtag ", f"'{SCRIPT}' ", 1)])
-    shown = b""
+    shown, left = b"", [*answers]
     # It ends with an error where nobody writes any more.
     with suppress(OSError):
         while more := os.read(terminal, 65_536):
             shown += more
+            if left and left[0][0].encode() in shown:
+                os.write(terminal, f"{left.pop(0)[1]}\n".encode())
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     return shown.decode()

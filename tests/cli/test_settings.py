@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ from tests.support.sandboxes import forget
 
 from .conftest import APIKEY, APISECRET, Cli, Ran, answer, objects
 from .test_entry import SCRIPT
+from .test_output import on_terminal
 
 QUESTION = ("stats", "2024-06-01")
 
@@ -153,24 +152,7 @@ def test_profiles_are_kept_apart_and_chosen_by_name(
 
 
 def test_a_terminal_shows_no_credentials(nothing_set: None, box: Sandbox) -> None:
-    pid, terminal = pty.fork()
-    if not pid:
-        os.execv(SCRIPT, [SCRIPT, "login"])
-    shown = b""
-    answers = [(b"service: ", box.base_url), (b"apikey: ", APIKEY), (b"apisecret: ", APISECRET)]
-    try:
-        while chunk := os.read(terminal, 4096):
-            shown += chunk
-            if answers and answers[0][0] in shown:
-                os.write(terminal, f"{answers.pop(0)[1]}\n".encode())
-    except OSError:
-        pass  # the terminal's other end is closed
-    finally:
-        os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert (b"saved in" in shown, APIKEY.encode() in shown, APISECRET.encode() in shown) == (
-        True,
-        False,
-        False,
-    )
+    answers = [("service: ", box.base_url), ("apikey: ", APIKEY), ("apisecret: ", APISECRET)]
+    shown = on_terminal("slashtag login", answers)
+    assert ("saved in" in shown, APIKEY in shown, APISECRET in shown) == (True, False, False)
     assert run(SCRIPT, "tags", "list").returncode == 0

@@ -124,7 +124,6 @@ class SelectionOptions:
     keys_file: typer.FileBinaryRead | None = _option(
         None,
         metavar="FILE",
-        lazy=False,
         help="Slashtags from a list or table; - is stdin.",
     )
     tag: list[str] | None = _option(None, metavar="NAME", help="The links of this tag; repeatable.")
