@@ -100,7 +100,7 @@ def test_each_error_is_of_its_class(
     assert type(error) is kind
     assert (error.status, error.message) == (status, message)
     assert error.data == (None if data is msgspec.UNSET else data)
-    assert str(error) == f"{call.method} {call.path}: {status} {message}"
+    assert str(error) == f"{status} {message}"
 
 
 @pytest.mark.parametrize("body", [b"", b'{"message": "no status"}', b"[]", b"\xff"])
@@ -170,16 +170,10 @@ def test_another_success_than_200_is_unexpected_and_final(status: int) -> None:
     assert (type(error), error.status, retryable(STATS, error)) == (UnexpectedResponseError, status, False)
 
 
-@pytest.mark.parametrize(("told", "message"), [(201, "ok"), (200, "Partial.")])
-def test_a_200_whose_envelope_says_something_else_may_be_asked_again(told: int, message: str) -> None:
-    error = error_of(STATS, 200, envelope(told, message, {"total_clicks": 1}))
+def test_a_200_whose_envelope_says_something_else_may_be_asked_again() -> None:
+    error = error_of(STATS, 200, envelope(201, "ok", {"total_clicks": 1}))
     assert (type(error), error.status) == (UnexpectedResponseError, 200)
     assert retryable(STATS, error)
-
-
-@pytest.mark.parametrize("message", ["ok", "OK.", "Success"])
-def test_a_success_says_so(message: str) -> None:
-    assert parse(STATS, 200, {}, envelope(200, message, {"total_clicks": 1})).total_clicks == 1
 
 
 # --- the two kinds of 429 ------------------------------------------------------------------------------
@@ -352,15 +346,8 @@ def test_numbers_of_records_may_be_digits_and_unknown_members_are_left_out() -> 
     assert page == Page(page=1, page_size=50, items=[ShortUrl(id=7, redirect_code=301)])
 
 
-def test_data_of_an_error_is_kept_but_not_what_is_too_deep_to_pickle() -> None:
-    def nested(depth: int) -> Any:
-        body = b'{"status":400,"message":"no","data":' + b"[" * depth + b"]" * depth + b"}"
-        error = error_of(STATS, 400, body)
-        assert pickle.loads(pickle.dumps(error)).data == error.data
-        return error.data
-
-    assert nested(3) == [[[]]]
-    assert json.dumps(nested(500)).count("[") == 32
+def test_data_of_an_error_is_kept() -> None:
+    assert error_of(STATS, 400, envelope(400, "no", [[[]]])).data == [[[]]]
 
 
 # --- secrets -------------------------------------------------------------------------------------------
@@ -370,6 +357,7 @@ FORMS = {
     "raw": lambda text: text,
     "json": lambda text: json.dumps(text)[1:-1],
     "json in utf-8": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    "json in json": lambda text: json.dumps(json.dumps(text))[3:-3],
     "json with \\/": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
     "json for html": lambda text: "".join(
         f"\\u{ord(c):04X}" if c in "&<>'/" else json.dumps(c)[1:-1] for c in text
@@ -388,13 +376,13 @@ FORMS = {
 def test_no_part_of_a_secret_is_left_at_the_end_of_the_excerpt(form: str) -> None:
     secret = "s3cr3tsX/3cr3t"
     echo = FORMS[form](secret).encode()
-    for before in (*range(150, 202), 400, 65_500):
-        body = b"." * before + echo + b"." * 200
-        for status in (200, 500):
+    for before in (*range(150, 202), *range(450, 502), 65_500):
+        body = b"." * before + echo + b"." * 500
+        for status, length in ((200, EXCERPT_BYTES), (500, 500)):
             error = error_of(STATS, status, body, scrubber=Scrubber([secret]))
             excerpt = error.excerpt if status == 200 else error.message.encode()
             assert set(excerpt) <= set(b".*")
-            assert len(excerpt) == EXCERPT_BYTES
+            assert len(excerpt) == length
 
 
 @given(

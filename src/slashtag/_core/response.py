@@ -25,7 +25,7 @@ from .._errors import (
 from .._records import Page, Record
 from .call import Call
 from .lenient_json import REPLACEMENT, as_unicode
-from .scrubber import EXCERPT_BYTES, SCRUBBED_BYTES, Scrubber
+from .scrubber import SCRUBBED_BYTES, Scrubber
 from .throttle.retry_after import http_date
 from .throttle.retry_after import retry_after as parse_retry_after
 
@@ -38,7 +38,7 @@ ReportUnreadable = Callable[[str], object]
 #: Characters that are shown of what cannot be read.
 SHOWN = 60
 _NO_SECRETS = Scrubber(())
-_LONGEST_MESSAGE = 2_000
+_LONGEST_MESSAGE = 500
 
 # Bad UTF-8 (a ValueError) and very deep nesting do not raise msgspec errors, nor does the lenient decoder.
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -78,85 +78,67 @@ def _decoder(returns: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(returns, strict=False)
 
 
-def _decode_any(returns: Any, body: bytes | bytearray, report: ReportUnreadable = lambda text: None) -> Any:
+def _decode(kind: Any, body: bytes | bytearray, report: ReportUnreadable = lambda text: None) -> Any:
     """Decode a body whose texts may not be Unicode; raises _UNDECODABLE."""
-    try:
-        return _decoder(returns).decode(body)
-    except msgspec.ValidationError:
-        raise
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        text = as_unicode(body)
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return _decoder(kind).decode(body)
+    text = as_unicode(body)
     if REPLACEMENT in text:
         report("texts that are not Unicode")
-    return _decoder(returns).decode(text)
+    return _decoder(kind).decode(text)
 
 
-def _decode(returns: Any, body: bytes | bytearray, report: ReportUnreadable) -> Any:
-    """Return the envelope of an answer, of records member by member if need be; raises _UNDECODABLE."""
-    kind = get_origin(returns) or returns
-    if not isinstance(kind, type) or not issubclass(kind, Record):
-        return _decode_any(Envelope[returns], body, report)
-    with suppress(msgspec.DecodeError, UnicodeDecodeError):
-        return _decoder(Envelope[returns]).decode(body)
-    envelope = _decode_any(Envelope[Any], body)
-    if envelope.status == 200:
-        envelope.data = _read_members(returns, envelope.data, report)
-    return envelope
-
-
-def _read_members(returns: Any, data: Any, report: ReportUnreadable) -> Any:
-    """Return the record or the page of `data`, member by member; raises msgspec.ValidationError.
+def _read(returns: Any, data: Any, report: ReportUnreadable) -> Any:
+    """Return decoded data as a type, records member by member; raises msgspec.ValidationError.
 
     Only an id, and the members of the page itself, are indispensable.
     """
-    if get_origin(returns) is not Page:
+    if get_origin(returns) is Page:
+        page: Page[dict[str, Any]] = msgspec.convert(data, Page[dict[str, Any]], strict=False)
+        return replace(page, items=[_record(get_args(returns)[0], item, report) for item in page.items])
+    if issubclass(returns, Record):
         return _record(returns, msgspec.convert(data, dict[str, Any]), report)
-    page: Page[dict[str, Any]] = msgspec.convert(data, Page[dict[str, Any]], strict=False)
-    return replace(page, items=[_record(get_args(returns)[0], item, report) for item in page.items])
+    return msgspec.convert(data, returns, strict=False, str_keys=True)
 
 
 def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
     id = msgspec.convert(data.get("id"), int, strict=False)
     members: dict[str, Any] = {}
     for field in _fields(kind):
-        given = data.get(field.encode_name)
-        is_broken = isinstance(given, str) and REPLACEMENT in given
-        try:
-            members[field.name] = msgspec.convert(given, field.type, strict=False)
-        except msgspec.ValidationError:
-            members[field.name], is_broken = None, True
-        if is_broken and field.name in _KEYS:
+        given, value = data.get(field.encode_name), None
+        with suppress(msgspec.ValidationError):
+            value = msgspec.convert(given, field.type, strict=False)
+        if field.name in _KEYS and REPLACEMENT in (value or ""):
             # As a key of statistics the text would be another one.
-            members[field.name] = None
-        if is_broken:
+            value = None
+        if value is None and given is not None:
             report(f"{field.encode_name} of the {kind.__name__} {id}: {repr(given)[:SHOWN]}")
+        members[field.name] = value
     return kind(**members)
-
-
-def _is_success(call: Call[Any], status: int) -> bool:
-    """Return whether an HTTP status is that of a success: 200, and any 2xx where nothing is documented."""
-    return status == 200 or (call.returns is AnyData and 200 <= status < 300)
 
 
 def _data(call: Call[Any], body: bytes | bytearray, report: ReportUnreadable) -> Any:
     """Return the data of a success; raises _UNDECODABLE, also where the envelope tells no success."""
     if call.returns is AnyData:
         return _any_data(body, report)
-    envelope: Envelope[Any] = _decode(call.returns, body, report)
+    returns: Any = call.returns
+    envelope: Envelope[Any]
+    try:
+        envelope, is_read = _decoder(Envelope[returns]).decode(body), True
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        envelope, is_read = _decode(Envelope[Any], body, report), False
     if envelope.status != 200:
         raise ValueError(f"the envelope says {envelope.status}")
-    if (envelope.message or "ok").strip(" .!").lower() not in ("ok", "success"):
-        raise ValueError(f"the message is {envelope.message!r}")
     if envelope.data is UNSET:
         raise ValueError("the envelope has no data")
-    return envelope.data
+    return envelope.data if is_read else _read(returns, envelope.data, report)
 
 
 def _any_data(body: bytes | bytearray, report: ReportUnreadable) -> Any:
     """Return what the body of a success holds, by the table of AnyData; raises _UNDECODABLE."""
     if not body.strip(_BLANK):
         return None
-    value = _decode_any(Any, body, report)
+    value = _decode(Any, body, report)
     if not isinstance(value, dict):
         return value
     members = cast("dict[str, Any]", value)
@@ -164,11 +146,6 @@ def _any_data(body: bytes | bytearray, report: ReportUnreadable) -> Any:
     if isinstance(status, int) and status >= 300 and "message" in members:
         raise ValueError(f"the envelope says {status}")
     return members["data"] if "data" in members and members.keys() <= _ENVELOPE else members
-
-
-def _shown(message: str | None, scrubber: Scrubber) -> str:
-    """Return the message of an envelope as an error or a log shows it."""
-    return scrubber.text((message or "")[:SCRUBBED_BYTES])[:_LONGEST_MESSAGE]
 
 
 def parse(
@@ -189,8 +166,9 @@ def parse(
     A 404 without the service's envelope is an UnexpectedResponseError that may be repeated: a load balancer
     may have sent it, so it does not show that a link, a tag or a page is missing.
     """
-    problem = ""
-    if _is_success(call, status):
+    problem = None
+    # Where nothing is documented any 2xx is a success.
+    if status == 200 or (call.returns is AnyData and 200 <= status < 300):
         try:
             data: T = _data(call, body, lambda text: report(scrubber.text(text)))
             return data
@@ -198,7 +176,6 @@ def parse(
             problem = str(error)
     # Raised outside the handler: its context, the decoding error, would keep the body.
     failure = _error(call, status, headers, body, scrubber.adding(call.secrets), problem)
-    failure.method, failure.path = call.method, call.path
     del headers, body  # which may echo a secret, and which a traceback would show
     raise failure
 
@@ -239,13 +216,16 @@ def _error(
     headers: Mapping[str, str],
     body: bytes | bytearray,
     scrub: Scrubber,
-    problem: str,
+    problem: str | None,
 ) -> APIError | UnexpectedResponseError:
+    """Return the error of an answer; `problem`: why that of a successful HTTP status is one."""
     envelope: Envelope[Any] | None = None
     with suppress(*_UNDECODABLE):
-        envelope = _decode_any(Envelope[Any], body)
-    accepted = _is_success(call, status)
+        envelope = _decode(Envelope[Any], body)
+    accepted = problem is not None
     effective = envelope.status if envelope is not None and accepted else status
+    told = body[:SCRUBBED_BYTES].decode(errors="replace") if envelope is None else envelope.message or ""
+    message = _shown(told, scrub)
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
     from_service = envelope is not None and envelope.status == effective and envelope.message is not None
     # Of an endpoint that is not modelled, a router may say so that there is none.
@@ -254,7 +234,7 @@ def _error(
         if 300 <= effective < 400:
             what = "a redirect, which is never followed, as it would leak the credentials"
         elif problem:
-            what += f": {_text(body, scrub) if envelope is None else _shown(problem, scrub)}"
+            what += f": {message if envelope is None else _shown(problem, scrub)}"
         return UnexpectedResponseError(
             f"{what} ({effective})",
             # A 2xx in the envelope of a 200 is no status of its own.
@@ -263,7 +243,6 @@ def _error(
             headers=scrub.headers(headers),
             repeatable=effective >= 400 or (accepted and effective < 300),
         )
-    message = _text(body, scrub) if envelope is None else _shown(envelope.message, scrub)
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
@@ -274,12 +253,12 @@ def _error(
     )
 
 
-def _text(body: bytes | bytearray, scrub: Scrubber) -> str:
-    """Return the start of a body that is no envelope; of a web page without its tags."""
-    text = _shown(body[:SCRUBBED_BYTES].decode(errors="replace"), scrub)
-    if body.lstrip(_BLANK).startswith(b"<"):
+def _shown(text: str, scrub: Scrubber) -> str:
+    """Return the start of a text as an error shows it; of a web page without its tags."""
+    text = scrub.text(text[:SCRUBBED_BYTES])
+    if text.lstrip("\ufeff \t\r\n").startswith("<"):
         text = f"a web page: {' '.join(_TAG.sub(' ', text).split())}"
-    return text[:EXCERPT_BYTES]
+    return text[:_LONGEST_MESSAGE]
 
 
 def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:
