@@ -264,11 +264,6 @@ def test_months_that_contradict_the_total_or_are_of_another_year_are_told(
     assert (stats.clicks_breakdown, stats.reconciles) == ({2024: {1: 2}}, False)
 
 
-def test_uniques_that_contradict_the_total_are_told() -> None:
-    stats, problem = PeriodAnswer(3, 4, 1, clicks_breakdown={2024: {5: 3}}).to_statistics(None)
-    assert (stats.reconciles, problem is None) == (False, False)
-
-
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [

@@ -9,8 +9,6 @@ model, and says what is wrong with it, which is told, and not asked again:
     days or months that do not add up to the total         `reconciles` is False
     clicks on days outside the window, or in another year  the same, and these are left out
     a dimension with more clicks than the total            `reconciles` is False
-    unique and repeated clicks that do not add up to the   `reconciles` is False
-    total
 
 A dimension with fewer clicks than the total, null or left out contradicts nothing: `incomplete_dimensions`
 of the result names it. A JSON member that occurs twice has its last value, so that the counts do not add up.
@@ -107,16 +105,13 @@ class PeriodAnswer(_LabelAnswer, gc=False):
 
     def _read(self, window: Window | None) -> tuple[PeriodStats, str | None]:
         given = {year: _counts(months) for year, months in _counts(self.clicks_breakdown).items()}
-        year = None if window is None else window.first.year
-        breakdown = given if year is None else {year: given.get(year, {})}
-        total, unique, problem = self.clicks_total, self.clicks_unique, None
+        breakdown = given if window is None else {(year := window.first.year): given.get(year, {})}
+        total, problem = self.clicks_total, None
         if not (counted := _sum(breakdown)) == total == _sum(given):
-            problem = f"{total} clicks in all, but {counted} in the months of {year or 'all years'}"
-        elif unique + self.clicks_repeated != total:
-            problem = f"{total} clicks in all, but {unique} unique and {self.clicks_repeated} repeated ones"
+            problem = f"{total} clicks in all, but {counted} in the months of {window or 'all years'}"
         stats = PeriodStats(
             clicks_total=total,
-            clicks_unique=unique,
+            clicks_unique=self.clicks_unique,
             clicks_repeated=self.clicks_repeated,
             clicks_breakdown=breakdown,
             languages=_counts(self.languages),

@@ -2,9 +2,9 @@
 
 The service counts a tag by its links, and has no selector for links without a tag: their slashtags are
 requested. A slashtag that links with and without a tag have, on different domains, is counted for both
-together. Those without a tag have of it what the tags leave:
+together. Then those without a tag have what the tags leave of the account:
 
-    what tags have of such slashtags = all tags - the slashtags that only links with a tag have
+    the slashtags of links without a tag + those that only links with a tag have - all tags
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import check_slashtag
-from .._errors import InvalidRequestError
 from .._fanout import Results
 from .._records import ShortUrl
 from .._summed_statistics import OTHER, GeoStats, PeriodStats, Statistics
@@ -47,49 +45,36 @@ async def collect_by_tag(
     `collect` and `collect_each` take `keys` and `tags`, and know the query.
     """
     of_tag: dict[str, list[ShortUrl]] = {name: [] for name in names.values()}
-    by_slashtag: dict[str, list[ShortUrl]] = {}
-    uncountable: list[ShortUrl] = []
+    by_slashtag: dict[str | int, list[ShortUrl]] = {}
     for link in links:
         name = names.get(link.tag_id or 0)
         if name is not None:
             of_tag[name].append(link)
-        try:
-            by_slashtag.setdefault(check_slashtag(link), []).append(link)
-        except InvalidRequestError:
-            uncountable.append(link)
-    # By whether links have a tag, or some of them.
-    apart: dict[bool | None, list[ShortUrl]] = {True: [], False: [], None: []}
+        by_slashtag.setdefault(link.slashtag or link.id, []).append(link)
+    tagged: list[ShortUrl] = []
+    others: list[ShortUrl] = []
+    is_mixed = False
     for same in by_slashtag.values():
         are_tagged = {link.tag_id in names for link in same}
-        apart[are_tagged.pop() if len(are_tagged) == 1 else None] += same
-    tagged, untagged, mixed = apart[True], apart[False], apart[None]
+        (tagged if are_tagged == {True} else others).extend(same)
+        is_mixed |= len(are_tagged) > 1
     # In this order clicks that arrive meanwhile are not taken for more than there are.
-    of_tagged = await collect(keys=tagged) if mixed else None
+    of_tagged = await collect(keys=tagged) if is_mixed else None
     found = await collect_each(tags=of_tag).to_dict()
-    rest = await collect(keys=[*untagged, *(link for link in uncountable if link.tag_id not in names)])
+    rest = await collect(keys=others)
     kind = type(rest)
     by_tag: StatsByTag[R] = StatsByTag({name: found.get(name) or kind(missing=1) for name in of_tag})
-    if of_tagged is not None:
-        of_mixed, of_tags = await collect(keys=mixed), kind.merge(by_tag.values())
-        left = _left(of_mixed, of_mixed + of_tagged, of_tags)
-        known = not any(link.tag_id in names for link in uncountable)
-        rest += left if known else replace(left, reconciles=False)
-    by_tag[None] = rest
+    by_tag[None] = rest if of_tagged is None else _left(rest, of_tagged, kind.merge(by_tag.values()))
     return by_tag
 
 
-def _left(whole: R, total: R, taken: R) -> R:
-    """Return `total` less what is taken, of every number none and at most the `whole`.
+def _left(others: R, tagged: R, tags: R) -> R:
+    """Return `others` and `tagged` less `tags`, of every number none and at most that of `others`.
 
     A number outside does not reconcile.
     """
-    if isinstance(whole, GeoStats):
-        # Named places are lower bounds, so that nothing is known of what one of them has left.
-        whole, total, taken = (
-            replace(each, **{name: {OTHER: each.total} for name in each.SUMS})
-            for each in (whole, total, taken)
-        )
-    fits = total.reconciles and taken.reconciles and not taken.missing
+    total = others + tagged
+    fits = total.reconciles and tags.reconciles and not tagged.missing and not tags.missing
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
         nonlocal fits
@@ -98,15 +83,19 @@ def _left(whole: R, total: R, taken: R) -> R:
         fits = fits and 0 <= in_all - less <= most
         return min(most, max(0, in_all - less))
 
-    names = {"total_clicks", "clicks_total", "clicks_breakdown", *whole.DIMENSIONS}
-    members: dict[str, Any] = {
-        name: left(getattr(whole, name), getattr(total, name), getattr(taken, name))
-        for name in names & {*whole.__struct_fields__}
-    }
-    if isinstance(whole, PeriodStats):
-        unique = min(whole.clicks_unique, members["clicks_total"])
+    members: dict[str, Any]
+    if isinstance(others, GeoStats):
+        # Named places are lower bounds, so that nothing is known of what one of them has left.
+        unnamed = {OTHER: left(others.total, total.total, tags.total)}
+        members = dict.fromkeys(others.SUMS, unnamed) | {"places_are_exact": False}
+    else:
+        names = {"total_clicks", "clicks_total", "clicks_breakdown", *others.DIMENSIONS}
+        members = {
+            name: left(getattr(others, name), getattr(total, name), getattr(tags, name))
+            for name in names & {*others.__struct_fields__}
+        }
+    if isinstance(others, PeriodStats):
+        unique = min(others.clicks_unique, members["clicks_total"])
         members |= {"clicks_unique": unique, "clicks_repeated": members["clicks_total"] - unique}
         members["unique_is_exact"] = False
-    if isinstance(whole, GeoStats):
-        members["places_are_exact"] = False
-    return replace(whole, **members, missing=total.missing, reconciles=fits)
+    return replace(others, **members, missing=total.missing, reconciles=fits)
