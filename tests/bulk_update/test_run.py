@@ -159,27 +159,6 @@ async def test_an_undo_of_other_changes_is_not_overwritten(
     assert puts(box) == 0
 
 
-@pytest.mark.parametrize(
-    ("fault", "status", "left"),
-    [
-        (Fault(kind="reset", method="PUT", after_work=True), "unknown", 0),
-        (Fault(kind="reset", method="PUT"), "unknown", 20),
-        (Fault(kind="400", method="PUT"), "failed", 20),
-    ],
-)
-async def test_a_change_without_an_answer_is_made_by_the_next_run_unless_the_link_shows_it(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, fault: Fault, status: str, left: int
-) -> None:
-    box.faults = [fault]
-    told = [each async for each in BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes")]
-    assert ({each.status for each in told}, all(each.error for each in told)) == ({status}, True)
-    box.faults = []
-    for done in (left, 0):
-        again = BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes")
-        assert [each.status async for each in again] == ["done"] * done
-    assert (again.summary, puts(box)) == ({"unchanged": 20}, 20 + left)
-
-
 @pytest.mark.parametrize("kind", ["reset", "400"])
 async def test_a_password_is_set_again_once_another_one_may_have_been_set(
     box: Sandbox, session: AsyncSession, tmp_path: Path, kind: str
