@@ -14,16 +14,13 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from io import BytesIO
 from typing import Any
-from urllib.parse import quote
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
 from yarl import URL
 
-from .._core.batches import UNRESERVED
 from .._core.call import Call
 from .._core.scrubber import Scrubber
 from .._credentials import Credentials, Proxy
@@ -81,10 +78,9 @@ class Transport:
     def __post_init__(self) -> None:
         password = None if self.proxy is None else self.proxy.password
         self.scrubber = Scrubber((self.credentials.apikey, self.credentials.apisecret, password))
-        self._origin = str(self.base.origin())
         #: Not those of our aiohttp session, which a proxy would get too when it is asked for a tunnel.
         self._headers = self.credentials.headers
-        if self.proxy is not None and self._origin.startswith("http:"):
+        if self.proxy is not None and self.base.scheme == "http":
             self._headers |= self.proxy.headers  # without a tunnel the proxy reads the request itself
 
     def bind(self) -> None:
@@ -125,12 +121,9 @@ class Transport:
             )
         return self._own[is_fresh]
 
-    def target(self, call: Call[Any]) -> str:
-        """Return the encoded path and query of a call, at a third of the cost of yarl."""
-        path = self.base.raw_path + call.path
-        if not call.params:
-            return path
-        return f"{path}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in call.params])}"
+    def url(self, call: Call[Any]) -> URL:
+        """Return the URL of a call, whose path is encoded already."""
+        return URL(f"{self.base}{call.path}", encoded=True).extend_query(call.params)
 
     async def exchange(self, call: Call[Any], now: float, timeout: float, max_bytes: int) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
@@ -184,17 +177,16 @@ class Transport:
             options["data"] = _BodyOfOneUse(BytesIO(call.body))
         if self.given is not None:
             options |= {"timeout": _NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
-        elif self.proxy is not None and self._origin.startswith("https:"):
+        elif self.proxy is not None and self.base.scheme == "https":
             options["proxy_headers"] = self.proxy.headers
-        # Encoded already: yarl must neither decode nor normalise it.
-        url = URL(self._origin + self.target(call), encoded=True)
-        http = self._http(is_fresh=is_fresh)
+        http, url = self._http(is_fresh=is_fresh), self.url(call)
         response = await http.request(call.method, url, headers=headers, allow_redirects=False, **options)
         content = response.content
         chunks: list[bytes] = []
         size = 0
         try:
-            while size <= max_bytes and (chunk := await content.readany()):
+            while size <= max_bytes and not content.at_eof():
+                chunk = await content.readany()
                 chunks.append(chunk)
                 size += len(chunk)
         finally:
@@ -253,16 +245,3 @@ def describe(error: BaseException) -> str:
             "time; for a company's own authority set SSL_CERT_FILE to a file that has its certificate too"
         )
     return text
-
-
-#: Bytes allowed unencoded in a query: unreserved in RFC 3986, and the comma between slashtags.
-_PLAIN = UNRESERVED + b","
-
-
-def _quoted(text: str) -> str:
-    return text if text.isascii() and not text.encode().translate(None, _PLAIN) else _encoded(text)
-
-
-@lru_cache(maxsize=256)  # the same date ranges are requested for many slashtags
-def _encoded(text: str) -> str:
-    return quote(text, safe=",:/@")
