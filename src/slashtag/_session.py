@@ -7,14 +7,13 @@ import logging
 import os
 from contextlib import AsyncExitStack
 from copy import copy
-from dataclasses import replace
 from math import inf
 from numbers import Real
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ._core.any_endpoint import Params, any_call
 from ._core.batches import OTHER_PARAMETERS_BYTES

@@ -3,6 +3,7 @@
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from msgspec.structs import asdict
@@ -37,6 +38,13 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:
     """Drop labels without clicks but `Other`, so that results do not depend on how a query was split."""
     return counts if all(counts.values()) else {k: n for k, n in counts.items() if n or k == OTHER}
+
+
+@lru_cache(maxsize=8)
+def _zeros(first: date, last: date) -> dict[date, int]:
+    """Return no clicks for every day from the first to the last."""
+    days = range(first.toordinal(), last.toordinal() + 1)
+    return dict.fromkeys(map(date.fromordinal, days), 0)
 
 
 class Statistics(Record, frozen=True, kw_only=True):
@@ -167,8 +175,7 @@ class RangeStats(LabelStats, frozen=True, kw_only=True):
         if span is None:
             members["clicks"] = dict(sorted(clicks.items()))
         else:
-            first, last = (day.toordinal() for day in span)
-            members["clicks"] = dict.fromkeys(map(date.fromordinal, range(first, last + 1)), 0) | clicks
+            members["clicks"] = _zeros(*span) | clicks
 
 
 class PeriodStats(LabelStats, frozen=True, kw_only=True):

@@ -171,7 +171,9 @@ def _plain(keys: Sequence[Any]) -> tuple[str, ...] | None:
     That is seen of all slashtags at once, joined: one by one would cost more than the request.
     """
     try:
-        unique = tuple(dict.fromkeys(keys))
+        unique = tuple(keys)
+        if len(set(unique)) < len(unique):
+            unique = tuple(dict.fromkeys(unique))
         text = "".join(unique)
     except TypeError:
         return None

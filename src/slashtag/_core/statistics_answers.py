@@ -51,7 +51,7 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
         raise NotImplementedError
 
     def _maps(self) -> dict[str, Any]:
-        return {name: _counts(getattr(self, name)) for name in self.result_type.SUMS}
+        return {name: getattr(self, name) or {} for name in self.result_type.SUMS}
 
 
 class _LabelAnswer(StatsAnswer, gc=False, kw_only=True):
@@ -83,8 +83,10 @@ class RangeAnswer(_LabelAnswer, gc=False):
             # An answer without clicks needs no days.
             complete = not total
         else:
-            # Another window has counted other days, or will.
-            given, clicks = clicks, {day: n for day, n in clicks.items() if first <= day <= last}
+            given = clicks
+            if clicks and not first <= min(clicks) <= max(clicks) <= last:
+                # Another window has counted other days, or will.
+                clicks = {day: n for day, n in given.items() if first <= day <= last}
             if not (counted := sum(clicks.values())) == total == sum(given.values()):
                 problem = f"{total} clicks in all, but {counted} on the days of {window}"
         stats = RangeStats(total_clicks=total, clicks=clicks, days_complete=complete, **self._maps())

@@ -125,7 +125,7 @@ class StatsRun:
         """Add the answer of a request to the sum, or those of its parts."""
         selector, time_slice = request.selector, request.time_slice
         parts: list[Selector] = []
-        if len(selector.keys) > 1 and not self.alone.isdisjoint(selector.keys):
+        if len(selector.keys) > 1 and self.alone and not self.alone.isdisjoint(selector.keys):
             parts = selector.apart(self.alone)
         else:
             try:

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from .._core.throttle.throttle import Throttle
 from .._core.throttle.ticket import Ticket
@@ -16,8 +17,7 @@ class NotAdmittedError(Exception):
     """A request that may not be sent in time."""
 
 
-@dataclass(slots=True, eq=False)
-class _Waiter:
+class _Waiter(Struct, eq=False):
     """A request that waits; its future gives its ticket."""
 
     operation: Hashable

@@ -10,13 +10,13 @@ import logging
 import random
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from math import inf
 from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
-from msgspec.structs import replace as altered
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .._core.call import Call
 from .._core.response import answered_at, check_age, parse
@@ -82,8 +82,7 @@ class CallState(Used):
         return self.last is not None and not isinstance(self.last, RateLimitError)
 
 
-@dataclass(eq=False, repr=False)
-class Sender:
+class Sender(Struct, eq=False):
     """Sender of a session's calls; those of its views have other options, and share all other parts.
 
     `operation`: the one whose calls it sends, which take turns with those of others; None: each call is one.
@@ -215,7 +214,7 @@ class Sender:
         try:
             status, headers, body = await transport.exchange(
                 # A retry may meet another backend.
-                altered(call, again=True) if state.is_retry else call,
+                replace(call, again=True) if state.is_retry else call,
                 ticket.sent,
                 # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
                 min(self.timeout, self.retry.max_elapsed - state.spent),

@@ -1,11 +1,11 @@
 """One call, as the throttle knows it."""
 
-from dataclasses import dataclass
 from math import inf
 
+from msgspec import Struct
 
-@dataclass(slots=True, eq=False)
-class Ticket:
+
+class Ticket(Struct, eq=False):
     """One call: its request in flight, and the 429s that it met."""
 
     sent: float = 0.0
