@@ -11,7 +11,7 @@ from msgspec import Struct
 from .._errors import InvalidRequestError
 from .._records import ShortUrl
 from .checks import check_text
-from .limits import MAX_KEYS, MAX_SLASHTAG, MAX_TARGET_BYTES
+from .limits import MAX_KEYS
 
 S = TypeVar("S")
 
@@ -157,8 +157,12 @@ def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBad
     left = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)][::-1]
     while left:
         batch = left.pop()
-        if len(batch) > 1 and encoded_size(",".join(batch)) > max_keys_bytes:
+        is_too_long = encoded_size(",".join(batch)) > max_keys_bytes
+        if is_too_long and len(batch) > 1:
             left += [tuple(half) for half in reversed(halves(batch))]
+        elif is_too_long:
+            text = f"the slashtag {batch[0][:40]!r}... is too long for a request target"
+            report_bad_key(batch[0], InvalidRequestError(text))
         elif ids:
             yield Selector.of((slashtag, tuple(sorted(ids[slashtag]))) for slashtag in batch)
         else:
@@ -174,12 +178,11 @@ def _plain(keys: Sequence[Any]) -> tuple[str, ...] | None:
         unique = tuple(keys)
         if len(set(unique)) < len(unique):
             unique = tuple(dict.fromkeys(unique))
-        text = "".join(unique)
-    except TypeError:
+        text = ",".join(unique)
+        text.encode()
+    except (TypeError, UnicodeEncodeError):
         return None
-    if not text.isascii() or text.encode().translate(None, UNRESERVED) or not all(unique):
-        return None
-    return unique if max(map(len, unique), default=0) <= MAX_SLASHTAG else None
+    return unique if text.count(",") == len(unique) - 1 and "://" not in text and all(unique) else None
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
@@ -203,19 +206,13 @@ def check_slashtag(key: object) -> str:
     # The service would count nothing, without a word.
     if key is slashtag and _URL.match(slashtag):
         raise InvalidRequestError(f"{slashtag!r} is a URL: pass the slashtag")
-    if not slashtag or "," in slashtag:
-        raise InvalidRequestError(
-            f"the slashtag {slashtag!r} is empty or contains a comma, which separates slashtags in url_keys"
-        )
-    if encoded_size(slashtag) > MAX_TARGET_BYTES // 2:
-        raise InvalidRequestError(f"the slashtag {slashtag[:40]!r}... is too long for a request target")
-    return slashtag
+    if "," in slashtag:
+        text = f"the slashtag {slashtag!r} contains a comma, which separates slashtags in url_keys"
+        raise InvalidRequestError(text)
+    return check_text("a slashtag", slashtag, None)
 
 
 def encoded_size(text: str) -> int:
     """Return the size of a percent-encoded text in bytes, an upper bound of what is sent."""
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequestError(f"{text[:40]!r} has no UTF-8 form") from None
+    data = text.encode()
     return len(data) + 2 * len(data.translate(None, UNRESERVED))
