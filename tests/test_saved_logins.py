@@ -155,9 +155,3 @@ def test_only_its_user_may_read_a_login() -> None:
     file.chmod(0o640)
     with pytest.raises(ConfigurationError, match="chmod 600"):
         AsyncSession(profile="shop")
-
-
-def test_a_session_of_a_profile_shows_no_credential() -> None:
-    session = AsyncSession(profile="shop")
-    shown = f"{session!r} {vars(session)!r} {login('shop')!r}"
-    assert not [text for text in PLACES["shop"][1:] if text in shown]

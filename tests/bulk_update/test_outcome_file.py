@@ -17,19 +17,11 @@ from slashtag.sandbox import Sandbox
 from tests.support.sending import connect
 from tests.support.wire import Answer, Request, Wire, ok
 
+from .conftest import puts
+
 ACCOUNT = {"urls": 0, "clicks": 0}
+pytestmark = pytest.mark.usefixtures("twenty_links")
 CHANGES = [Change(f"a{n}", redirect_code=307, password="hush") for n in range(20)]
-
-
-@pytest.fixture
-def box(box: Sandbox) -> Sandbox:
-    for n in range(20):
-        box.add_url(f"a{n}", redirect_code=302)
-    return box
-
-
-def puts(box: Sandbox) -> int:
-    return sum(arrival.method == "PUT" for arrival in box.requests)
 
 
 async def run(session: AsyncSession, path: Path) -> list[str]:

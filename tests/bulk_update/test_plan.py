@@ -180,7 +180,8 @@ async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updat
         f"{FIRST + 3},a3,https://x.example/,302,2024-01-01 00:00:00",
         f"{FIRST + 4},a4,https://x.example/,302,01/01/2024",
     ]
-    text = "\n".join(["id,slashtag,destination,redirect_code,updated_at", *rows])
+    listed = [f"{row},https://sho.example/a{n}" for n, row in enumerate(rows)]
+    text = "\n".join(["id,slashtag,destination,redirect_code,updated_at,short_url", *listed])
     for again in (False, True):
         # As a data frame writes it.
         outcomes = await run(session, tmp_path / "links.csv", text)

@@ -15,20 +15,12 @@ from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import connect, until
 from tests.support.wire import Answer, Request, Wire, ok
 
+from .conftest import puts
+
 OTHER = "https://other.example/"
 ACCOUNT = {"urls": 0, "clicks": 0}
+pytestmark = pytest.mark.usefixtures("twenty_links")
 CHANGES = [Change(f"a{n}", destination=OTHER) for n in range(20)]
-
-
-@pytest.fixture
-def box(box: Sandbox) -> Sandbox:
-    for n in range(20):
-        box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302)
-    return box
-
-
-def puts(box: Sandbox) -> int:
-    return sum(arrival.method == "PUT" for arrival in box.requests)
 
 
 def destinations(box: Sandbox) -> list[str]:

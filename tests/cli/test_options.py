@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+from rich.progress import Progress, TaskID
 
 from slashtag.cli.app import COMMANDS, make_app
 from tests.support.tables import cells
@@ -68,44 +69,54 @@ def test_help_is_one_screen_and_names_every_option(
         assert {*options_of(TREE[name])} <= set(re.findall(r"--[\w-]+", ran.out))
 
 
-#: What options are given; then commands with arguments that they can do, and values that only they take.
+#: What options are given; then commands with arguments that they can do, the bars that they draw, and values
+#: that only they take.
 VALUES = """
 --keys a --keys-file keys --tag spring --timezone +09:00 --compare last-year --format csv --output new.csv
 --country DE --limit 1 --search A.EXAMPLE --domain-id 2 --redirect-code 308 --new-slashtag c --input keys
 --description text --top 0 --title ours --since 2024-07-01 --dataset other
 """
 DONE = """
-stats         | 2024-06                           | --by day
-top           | 2024-06                           | --by growth
-urls list     |                                   |
-urls update   | a --redirect-code 307             | --destination http://b.c
-tags list     |                                   |
-tags create   | new                               |
-export urls   |                                   |
-export tags   |                                   |
-export clicks | 2024-06                           | --by tag
-diff          | keys keys                         |
-doctor        |                                   | --rate 1000 --verbose -v --quiet -q
-api           | PUT urls/a destination=http://b.c |
-report        | 2024-06 -o a.html                 | --output b.html
-sync          | folder/ --since 2024-06-01        | --destination duckdb --dimensions device
+stats         | 2024-06                      | reading counting   | --by day
+top           | 2024-06                      | reading            | --by growth
+urls list     |                              | reading            |
+urls update   | a --redirect-code 307        | updating           | --destination http://b.c
+tags list     |                              | reading            |
+tags create   | new                          |                    |
+export urls   |                              | exporting          |
+export tags   |                              | exporting          |
+export clicks | 2024-06                      | exporting          | --by tag
+diff          | keys keys                    |                    |
+doctor        |                              | checking           | --rate 1000 --verbose -v --quiet -q
+api           | PUT urls/a destination=x://b |                    |
+report        | 2024-06 -o a.html            | counting           | --output b.html
+sync          | f/ --since 2024-06-01        | links clicks_daily | --destination duckdb --dimensions device
 """
 #: What needs more than these arguments: other tests show its effect.
 ELSEWHERE = {"--profile", "--from", "--yes", "--allow-shrink"}
 
 
-@pytest.mark.parametrize(("name", "arguments", "values"), cells(DONE))
-def test_each_option_has_an_effect(
+@pytest.mark.parametrize(("name", "arguments", "bars", "values"), cells(DONE))
+def test_each_option_has_an_effect_and_progress_is_told(
     cli: Cli,
     serve: Serve,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     arguments: str,
+    bars: str,
     values: str,
 ) -> None:
     if name == "sync":
         pytest.importorskip("dlt")
+    advanced, update = dict[str, bool](), Progress.update
+
+    def note(self: Progress, task: TaskID, **told: Any) -> None:
+        if told.get("completed"):
+            advanced[self.tasks[task].description] = True
+        update(self, task, **told)
+
+    monkeypatch.setattr(Progress, "update", note)
     monkeypatch.setenv("SLASHTAG_LINK_PASSWORD", "hush")
 
     def effect(*options: str) -> list[Any]:
@@ -125,6 +136,7 @@ def test_each_option_has_an_effect(
         return [sent, ran.out, [re.sub(r"/\S*|[\d.]+", "", text) for text in told], files]
 
     plain = effect()
+    assert [*advanced] == bars.split()
     assert effect() == plain
     given = dict(re.findall(r"(--\S+)((?: (?!--)\S+)?)", f"{VALUES}{values}".replace("\n", " ")))
     for option in options_of(TREE[name]):

@@ -140,9 +140,10 @@ def test_links_without_a_tag_have_one_number_where_a_slashtag_is_shared(cli: Cli
     ran = cli("stats", "2024-06", "--untagged", "--by", "country")
     assert (ran.code, sum(row["clicks"] for row in objects(ran.out))) == (0, 20)
     assert len(ran.err.splitlines()) == 1
-    # A short URL that shares its slashtag cannot be counted alone.
-    ran = cli("stats", "2024-06", "--keys", own.truth.urls()[0].short_url)
-    assert (ran.code, "a0" in ran.err) == (3, True)
+    # A short URL that shares its slashtag cannot be counted alone, nor can hours.
+    for selected in (("--keys", own.truth.urls()[0].short_url), ("--untagged", "--by", "hour")):
+        ran = cli("stats", "2024-06", *selected)
+        assert (ran.code, "a0" in ran.err) == (3, True)
 
 
 def test_given_links_are_counted_by_their_tag(cli: Cli, own: Sandbox) -> None:

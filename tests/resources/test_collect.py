@@ -51,9 +51,8 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
         # Of 100 that are under way at once the first all fail.
         assert len(box.requests) <= max(100, 50 + concurrency)
         # Each is told once, with all its days.
-        plans = [failure.plan for failure in failures if failure.plan is not None]
-        calls = [request.call for plan in plans for request in plan._requests()]
-        missing = Counter((key, call.params[1:]) for call in calls for key in call.keys)
+        plans = [(failure.keys, failure.plan) for failure in failures if failure.plan is not None]
+        missing = Counter((key, part) for of, plan in plans for key in of for part in plan.split(len(plan)))
         assert len(missing) == len(keys) * (3 if query is DAYS else 1)
         assert set(missing.values()) == {1}
         assert stats.missing == sum(len(failure.plan or ()) for failure in failures)
