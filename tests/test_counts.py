@@ -116,6 +116,7 @@ def test_each_label_is_compared_with_the_days_that_its_row_names(
 
 @given(spans_of())
 @example(Spans(date(2024, 6, 1), date(2024, 6, 28), date(2024, 5, 1), date(2024, 5, 28)))
+@example(Spans(date(2024, 6, 1), date(2024, 6, 27), date(2024, 5, 1), date(2024, 5, 27)))
 def test_days_are_compared_at_the_same_place_or_from_four_weeks_on_with_the_same_weekday(
     spans: Spans,
 ) -> None:

@@ -139,6 +139,7 @@ WRONG = {
     "a link twice": (f"slashtag,id,redirect_code\na1,,301\n,{FIRST + 1},307\n", [3]),
     "no column of links": ("destination\nhttps://x.example/\n", [1]),
     "a misspelt column": ("slashtag,destinations\na1,https://x.example/\n", [1]),
+    "a column of listings only": ("slashtag,tag_name,redirect_code\na1,summer,307\n", [1]),
     "cells": (
         "slashtag,id,destination,redirect_code,new_slashtag,password\na1,,x.example,,,\na2,,,300,,\n"
         f'a3,7,,301,,\n,,,301,,\n,seven,,301,,\na4,,,,"a,b",\na5,,,,a b,\na0,,,,,{"p" * 51}\na0,,,,,\n',

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import dlt
 import pytest
 
 from slashtag import ExportError
@@ -43,6 +44,7 @@ OPTIONS: dict[str, Any] = {"by_tag": True, "dimensions": ("country", "device")}
 
 async def check(target: Any, box: Sandbox, today: date) -> None:
     """Fail unless each table has the truth, and no link that is gone has rows."""
+    assert dlt.config["runtime.dlthub_telemetry"] is False
     for table in CLICKS:
         assert await held(target, table) == truth(box, table, today)
 

@@ -50,6 +50,14 @@ def test_labels_are_text_wherever_they_stand() -> None:
     assert policy.startswith("default-src 'none'")
 
 
+def test_countries_have_names_and_other_labels_stay_as_they_are() -> None:
+    counts = {"DE": 8, "unknown.": 1}
+    root = read(to_html(report([9], **dict.fromkeys(DIMENSIONS, counts))))
+    for name in DIMENSIONS:
+        labels = [each.text for each in root.one("section", id=name).all("bdi", **{"class": "label"})]
+        assert labels == ["Germany" if name == "country" else "DE", "Unknown"]
+
+
 @given(
     st.lists(st.integers(0, 10**7), min_size=1, max_size=40),
     st.dictionaries(st.text(min_size=1, max_size=20), st.integers(0, 10**9), max_size=40),

@@ -151,10 +151,11 @@ def test_a_row_keeps_the_number_of_its_line() -> None:
         ('{"slashtag": "k0"}\n{"slash', "JSON"),
     ],
 )
-def test_other_tables_are_refused(content: str, says: str) -> None:
-    with pytest.raises(InvalidRequestError) as raised:
-        rows_of(content.encode())
-    assert says in str(raised.value)
+def test_other_tables_are_refused_also_where_only_some_columns_are_used(content: str, says: str) -> None:
+    for used in (None, {"slashtag"}):
+        with pytest.raises(InvalidRequestError) as raised:
+            list(load_table(io.BytesIO(content.encode()), "a.csv").rows(used))
+        assert says in str(raised.value)
 
 
 def test_a_path_and_a_stream_are_read_alike(tmp_path: Path) -> None:
