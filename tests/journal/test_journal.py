@@ -49,7 +49,7 @@ def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
 def call(name: object = "spring", **options: Any) -> Call[Any]:
     """A question about a time that has ended."""
     params, ids = (("tag", str(name)),), ((1, 2),)
-    asked = Call(method="GET", path="stats", params=params, returns=object, replayable=True, link_ids=ids)
+    asked = Call(method="GET", path="stats", params=params, returns=object, period_end=0.0, link_ids=ids)
     return replace(asked, **options)
 
 
@@ -73,7 +73,7 @@ async def fill(path: Path, *bodies: bytes, made: float | None = None) -> None:
         ({"link_ids": ((1, 3),)}, False),
         ({"path": "stats/yearly"}, False),
         ({"params": (("tag", "1"),)}, False),
-        ({"replayable": False}, False),
+        ({"period_end": None}, False),
         ({"period_end": NOW.timestamp() - SETTLING_SECONDS - 1}, True),
         ({"period_end": NOW.timestamp() - SETTLING_SECONDS + 1}, False),
     ],
@@ -89,7 +89,7 @@ async def test_an_answer_is_replayed_to_the_same_request_about_a_period_that_was
 
 
 @pytest.mark.parametrize(
-    "left", [{"replayable": False}, {"link_ids": ()}, {"period_end": NOW.timestamp()}, {"made": None}]
+    "left", [{"period_end": None}, {"link_ids": ()}, {"period_end": NOW.timestamp()}, {"made": None}]
 )
 async def test_what_may_not_be_replayed_is_not_kept(path: Path, left: dict[str, Any]) -> None:
     kept, made = journal(path), left.pop("made", NOW.timestamp())

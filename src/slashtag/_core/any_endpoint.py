@@ -34,7 +34,7 @@ _PATH = re.compile(r"(?:[^%:?#\\]|%[0-9A-Fa-f]{2})+")
 
 def any_call(method: object, path: object, params: Params | None, value: object) -> Call[Any] | str:
     """Return the call of an endpoint, or what is wrong with it."""
-    if not isinstance(method, str) or (method := method.upper()) not in METHODS:
+    if (method := str(method).upper()) not in METHODS:
         return f"the method must be one of {', '.join(METHODS)}"
     if not isinstance(path, str):
         return "the path must be a str"
@@ -52,7 +52,7 @@ def any_call(method: object, path: object, params: Params | None, value: object)
             secrets.update(_secrets(json.loads(text)))
             body = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        return f"it cannot be sent: {error}"
+        return f"params are texts, numbers, True, False or None, and json what JSON can hold: {error}"
     return Call(
         method=method,
         path=quote(path, safe=_SAFE),
@@ -81,15 +81,11 @@ def path_problem(path: str) -> str:
     )
 
 
-def _pairs(params: Params) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of parameters; raises TypeError and ValueError."""
+def _pairs(params: Params) -> Iterator[tuple[str, Any]]:
+    """Yield the names and texts of parameters, others than numbers as they are; raises ValueError."""
     for name, value in dict(params).items():
-        if isinstance(value, str):
-            yield name, value
-        elif isinstance(value, int | float):
-            yield name, json.dumps(value, allow_nan=False)
-        elif value is not None:
-            raise TypeError(f"{name} of params must be text, a number, True, False or None")
+        if value is not None:
+            yield name, json.dumps(value, allow_nan=False) if isinstance(value, int | float) else value
 
 
 def _secrets(value: Any, *, is_hidden: bool = False) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 import re
 from datetime import date, datetime, time, timezone, tzinfo
+from typing import Any
 
 from .._errors import InvalidRequestError
 from .windows import DAY, Bound
 
 _TRAILING = re.compile(r"([1-9][0-9]{0,3})([dw])")
 _NAMED = re.compile(r"(this|last)-(week|month|quarter|year)")
-_DATES = re.compile(r"([0-9]{4})(?:-(?:([0-9]{2})|[qQ]([1-4])))?")
+_DATES = re.compile(r"([0-9]{4})(?:-(?:(0[1-9]|1[0-2])|[qQ]([1-4])))?")
 # Other forms of ISO 8601, such as weeks, would be read as a day.
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].+)?")
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -104,9 +105,8 @@ def _ends(text: str, today: date) -> tuple[Bound, Bound]:
         return _whole_months((_number(today) // months - is_last) * months, months)
     if found := _DATES.fullmatch(text):
         year, month, quarter = found.groups()
-        if month:
-            return _whole_months(_number(date(int(year), int(month), 1)), 1)
-        return _whole_months(12 * int(year) + 3 * (int(quarter or 1) - 1), 3 if quarter else 12)
+        first = int(month or 3 * int(quarter or 1) - 2)
+        return _whole_months(12 * int(year) + first - 1, 1 if month else 3 if quarter else 12)
     bound = parse_bound("each end", text)
     return bound, bound
 
@@ -123,24 +123,22 @@ def _whole_months(number: int, count: int) -> tuple[date, date]:
 
 
 def spans_to_compare(
-    start: Bound, end: Bound, now: datetime, compare: str = PREVIOUS
+    start: Any, end: Any, now: datetime, compare: str
 ) -> tuple[tuple[Bound, Bound], tuple[Bound, Bound]]:
     """Return the bounds of `DateRange.with_previous`, for a time in the zone of the span."""
-    if isinstance(start, datetime) or isinstance(end, datetime):
-        raise InvalidRequestError("only whole days are compared with others: give dates")
     now = now.replace(microsecond=0)
     today = now.date()
-    is_given = compare not in (PREVIOUS, YEAR_BEFORE)
-    first, last = parse_span(compare, today) if is_given else _earlier(start, end, compare == PREVIOUS)
-    if isinstance(first, datetime) or isinstance(last, datetime):
-        raise InvalidRequestError(f"only whole days are compared with others, not {compare}")
-    if (first, last) == (start, end) or (is_given and first > today):
+    given: Any = () if compare in (PREVIOUS, YEAR_BEFORE) else parse_span(compare, today)
+    if any(isinstance(bound, datetime) for bound in (start, end, *given)):
+        raise InvalidRequestError("only whole days are compared with others: give dates")
+    first, last = given or _earlier(start, end, compare == PREVIOUS)
+    if (first, last) == (start, end) or (given and first > today):
         raise InvalidRequestError(f"{compare} is the span itself, or begins after today, {today}")
     if start <= today <= end:
         same_time = datetime.combine(first + (today - start), now.timetz())
         until = min(same_time, datetime.combine(last, time(23, 59, 59), now.tzinfo))
         return (start, now), (first, until)
-    return (start, end), (first, now if is_given and last >= today else last)
+    return (start, end), (first, now if given and last >= today else last)
 
 
 def _earlier(start: date, end: date, is_previous: bool) -> tuple[date, date]:

@@ -65,7 +65,6 @@ class Query(Struct, Generic[R_co], frozen=True):
             params=selector.params() + time_slice.params,
             returns=self._answer_type,
             label=f"{selector}, {time_slice.label}",
-            replayable=True,
             period_end=time_slice.period_end,
             link_ids=selector.link_ids,
         )

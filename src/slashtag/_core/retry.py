@@ -153,7 +153,7 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
         method=call.method,
         path=call.path,
         attempts=attempts,
-        headers=error.headers if isinstance(error, RequestFailedError) else {},
+        headers=getattr(error, "headers", {}),
     )
     unknown.__cause__ = error
     return unknown

@@ -131,10 +131,10 @@ def request_name(call: Call[Any], listed: Mapping[str, set[int]]) -> bytes:
 
 
 def _is_kept(call: Call[Any]) -> bool:
-    """Return whether a journal has answers to a call: statistics, of tags only if their links are known."""
-    return call.replayable and bool(call.keys or call.link_ids)
+    """Return whether the links of a call are known: those of a tag may be others later."""
+    return bool(call.keys or call.link_ids)
 
 
 def had_ended(call: Call[Any], made: float) -> bool:
     """Return whether the period of a call was over for good when an answer was made (epoch seconds)."""
-    return call.period_end is None or made > call.period_end + SETTLING_SECONDS
+    return call.period_end is not None and made > call.period_end + SETTLING_SECONDS
