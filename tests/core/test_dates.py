@@ -75,6 +75,8 @@ def test_a_range_that_is_not_relative_has_its_bounds() -> None:
     assert DateRange.parse("2024-02") == DateRange("2024-02-01", "2024-02-29")
     with pytest.raises(InvalidRequestError):
         DateRange.parse("2024-06-01T08:00Z")
+    with pytest.raises(InvalidRequestError):
+        DateRange.parse("2024..2025-01..2025-02")
 
 
 def test_date_times_of_a_span_have_an_offset() -> None:

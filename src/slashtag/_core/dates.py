@@ -1,6 +1,7 @@
 """Dates, date-times, and spans such as `last-month`, `30d` and `2024-06`; which spans are compared."""
 
 import re
+from contextlib import suppress
 from datetime import date, datetime, time, timezone, tzinfo
 from typing import Any
 
@@ -51,7 +52,7 @@ def parse_end(name: str, value: object, end: int) -> Bound | str:
     """Return one end (0 or 1) of what text or a bound stands for, or text that depends on today as it is."""
     if not isinstance(value, str) or _ISO.fullmatch(value):
         return parse_bound(name, value)
-    bound, later = (parse_span(value, date(year, 1, 1))[end] for year in (2000, 2002))
+    bound, later = (_ends(value, date(year, 1, 1))[end] for year in (2000, 2002))
     return bound if bound == later else value
 
 
@@ -79,36 +80,33 @@ def parse_span(text: str, today: date) -> tuple[Bound, Bound]:
 
     Raises InvalidRequestError.
     """
-    ends: list[tuple[Bound, Bound]] = []
-    for part in text.split("..", 1):
-        try:
-            ends.append(_ends(part, today))
-        except (ValueError, OverflowError):
-            raise InvalidRequestError(f"{part!r} is not a date range; give {FORMS}") from None
+    ends = [_ends(part, today) for part in text.split("..", 1)]
     return ends[0][0], ends[-1][1]
 
 
 def _ends(text: str, today: date) -> tuple[Bound, Bound]:
-    """Return both ends of one part; raises ValueError and OverflowError if it is malformed."""
-    if text in ("today", "yesterday"):
-        day = today - (text == "yesterday") * DAY
-        return day, day
-    if found := _TRAILING.fullmatch(text):
-        n, unit = int(found[1]), found[2]
-        return today - (n * (7 if unit == "w" else 1) - 1) * DAY, today
-    if found := _NAMED.fullmatch(text):
-        is_last, unit = found[1] == "last", found[2]
-        if unit == "week":
-            monday = today - (today.weekday() + 7 * is_last) * DAY
-            return monday, monday + 6 * DAY
-        months = _MONTHS[unit]
-        return _whole_months((_number(today) // months - is_last) * months, months)
-    if found := _DATES.fullmatch(text):
-        year, month, quarter = found.groups()
-        first = int(month or 3 * int(quarter or 1) - 2)
-        return _whole_months(12 * int(year) + first - 1, 1 if month else 3 if quarter else 12)
-    bound = parse_bound("each end", text)
-    return bound, bound
+    """Return both ends of one part; raises InvalidRequestError."""
+    with suppress(ValueError, OverflowError):
+        if text in ("today", "yesterday"):
+            day = today - (text == "yesterday") * DAY
+            return day, day
+        if found := _TRAILING.fullmatch(text):
+            n, unit = int(found[1]), found[2]
+            return today - (n * (7 if unit == "w" else 1) - 1) * DAY, today
+        if found := _NAMED.fullmatch(text):
+            is_last, unit = found[1] == "last", found[2]
+            if unit == "week":
+                monday = today - (today.weekday() + 7 * is_last) * DAY
+                return monday, monday + 6 * DAY
+            months = _MONTHS[unit]
+            return _whole_months((_number(today) // months - is_last) * months, months)
+        if found := _DATES.fullmatch(text):
+            year, month, quarter = found.groups()
+            first = int(month or 3 * int(quarter or 1) - 2)
+            return _whole_months(12 * int(year) + first - 1, 1 if month else 3 if quarter else 12)
+        bound = parse_bound("each end", text)
+        return bound, bound
+    raise InvalidRequestError(f"{text!r} is not a date range; give {FORMS}")
 
 
 def _number(day: date) -> int:

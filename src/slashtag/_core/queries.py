@@ -93,8 +93,8 @@ class DateRange(_Days, frozen=True):
     """Statistics of a range of days, or of seconds, of any length.
 
     `start` and `end` are both included. Dates (`date` or "YYYY-MM-DD") are whole days in the `timezone`
-    of the call; datetimes have an offset, and fractions of a second are dropped. Text such as "30d" that
-    depends on today stands for the first of its days as `start`, for the last as `end`. Raises
+    of the call; datetimes have an offset, and fractions of a second are dropped. Other text that `parse`
+    reads, such as "30d", stands for the first of its days as `start`, for the last as `end`. Raises
     InvalidRequestError. See docs/service.md, Statistics for a date or date range.
     """
 
