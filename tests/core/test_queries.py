@@ -44,6 +44,8 @@ NO_OFFSETS = [datetime(2024, 1, 1), "2024-01-01T00:00:00", "2024-01-01 00:00"]
 NO_DAYS = [datetime(2024, 1, 1, tzinfo=UTC), "2024-01-01T00:00:00Z", None, 5]
 REFUSED: list[tuple[str, Any, list[Any]]] = [
     ("before it starts", lambda span: DateRange(*span), REVERSED),
+    ("before it starts", lambda end: asked(DateRange("2024-01-02", end)), ["2024-01-01T10:00:00Z"]),
+    ("before it starts", lambda span: CountryGeo("US", *span), REVERSED[:1]),
     ("date", lambda bound: DateRange(bound, "2024-01-01"), NO_DATES),
     ("date", lambda bound: DateRange("2024-01-01", bound), NO_DATES),
     ("without an offset", lambda bound: DateRange(bound, "2024-02-01"), NO_OFFSETS),

@@ -6,7 +6,7 @@ import html
 import json
 import pickle
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from email.utils import formatdate
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -304,9 +304,10 @@ def test_what_is_not_unicode_is_read(text: bytes) -> None:
     error = error_of(UPDATE, 404, b'{"status":404,"message":"Not found: %b","data":null}' % text)
     assert (type(error), error.message, error.from_service) == (NotFoundError, "Not found: \ufffd", True)
     told: list[str] = []
-    body = b'\xef\xbb\xbf{"status":200,"message":"ok","data":{"total_clicks":1,"device":{"%b":1}}}' % text
+    data = b'{"total_clicks":"1","clicks":{"2024-01-01":1},"device":{"%b":1}}' % text
+    body = b'\xef\xbb\xbf{"status":200,"message":"ok","data":%b}' % data
     assert parse(STATS, 200, {}, body, report=told.append) == RangeAnswer(
-        total_clicks=1, device={"\ufffd": 1}
+        total_clicks=1, clicks={date(2024, 1, 1): 1}, device={"\ufffd": 1}
     )
     assert len(told) == 1
 

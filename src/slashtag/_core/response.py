@@ -98,7 +98,7 @@ def _read(returns: Any, data: Any, report: ReportUnreadable) -> Any:
         return replace(page, items=[_record(get_args(returns)[0], item, report) for item in page.items])
     if issubclass(returns, Record):
         return _record(returns, msgspec.convert(data, dict[str, Any]), report)
-    return msgspec.convert(data, returns, strict=False, str_keys=True)
+    return msgspec.convert(data, returns, strict=False)
 
 
 def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:

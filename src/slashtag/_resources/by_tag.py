@@ -45,12 +45,12 @@ async def collect_by_tag(
     `collect` and `collect_each` take `keys` and `tags`, and know the query.
     """
     of_tag: dict[str, list[ShortUrl]] = {name: [] for name in names.values()}
-    by_slashtag: dict[str | int, list[ShortUrl]] = {}
+    by_slashtag: dict[str | None, list[ShortUrl]] = {}
     for link in links:
         name = names.get(link.tag_id or 0)
         if name is not None:
             of_tag[name].append(link)
-        by_slashtag.setdefault(link.slashtag or link.id, []).append(link)
+        by_slashtag.setdefault(link.slashtag, []).append(link)
     tagged: list[ShortUrl] = []
     others: list[ShortUrl] = []
     is_mixed = False
@@ -74,7 +74,7 @@ def _left(others: R, tagged: R, tags: R) -> R:
     A number outside does not reconcile.
     """
     total = others + tagged
-    fits = total.reconciles and tags.reconciles and not tagged.missing and not tags.missing
+    fits = total.reconciles and tags.reconciles and not tags.missing
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
         nonlocal fits
