@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from slashtag import OutcomeUnknownError, RequestTimeoutError, RetryPolicy, SessionClosedError, TransportError
 
-from ..support.sending import OPERATIONS, PAGE, connect, get, put, until
-from ..support.wire import Wire, html, ok
+from ..support.processes import python
+from ..support.sending import APIKEY, APISECRET, OPERATIONS, PAGE, connect, get, put, until
+from ..support.wire import Answer, Connection, Wire, html, ok
 
 TWICE = RetryPolicy(max_attempts=2, backoff_base=0.001)
 WRITES = [name for name in OPERATIONS if name != "GET"]
@@ -136,6 +139,35 @@ async def test_a_certificate_that_is_not_valid_is_told_before_anything_is_sent_a
                 await call(session)
             assert (told.value.unsent, told.value.repeatable, told.value.attempts) == (True, False, 1)
         assert (session.metrics.attempts, wire.requests) == (2, [])
+
+
+async def test_a_tunnel_shows_the_login_to_the_proxy_alone_and_the_credentials_to_the_service_alone() -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def play(connection: Connection) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(service.base_url).port)
+        await connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(pass_on(connection.reader, writer), pass_on(reader, connection.writer))
+
+    async with Wire(ok(PAGE), tls) as service, Wire(Answer(play)) as proxy:
+        settings = {"BASE_URL": service.base_url, "PROXY": proxy.base_url.replace("//", "//name:word@")}
+        settings |= {"APIKEY": APIKEY, "APISECRET": APISECRET}
+        # aiohttp reads which authorities are trusted once in a process.
+        environment = {**os.environ, "SSL_CERT_FILE": str(AUTHORITY)}
+        environment |= {f"SLASHTAG_{name}": value for name, value in settings.items()}
+        ran = await asyncio.to_thread(python, "-m", "slashtag", "tags", "list", env=environment)
+    assert ran.returncode == 0, ran.stderr
+    (asked,), (request,) = proxy.requests, service.requests
+    assert "proxy-authorization" in asked.headers
+    assert "apikey" not in asked.headers
+    assert "proxy-authorization" not in request.headers
+    assert request.headers["apisecret"] == APISECRET
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["hang-up", "no TLS"])
