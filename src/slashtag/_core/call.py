@@ -15,7 +15,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, only if
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the period that the call asks
-    about had ended, at `period_end` (epoch seconds; None: it asks about none). `again` makes it a second
+    about had ended, at `period_end` (epoch seconds; None: never). `again` makes it a second
     request: past caches, over a connection of its own, and never from a journal, where its answer replaces
     the first. An answer that was made before `made_after` (epoch seconds) is an error. `link_ids` are those
     of its selector, by which a journal knows what it is about. `secrets` are strings (a link's password) that

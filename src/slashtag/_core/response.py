@@ -262,10 +262,9 @@ def _shown(text: str, scrub: Scrubber) -> str:
 
 
 def _kind(call: Call[Any], status: int, message: str, *, from_service: bool) -> type[APIError]:
-    if status == 400:
-        unknown = call.path.startswith("stats") and "tag does not exist" in message.lower()
-        return UnknownTagError if unknown else BadRequestError
+    if status == 400 and "tag does not exist" in message.lower():
+        return UnknownTagError
     if status == 429 and call.method == "POST" and from_service and _COUNTS_TAGS.search(message):
         return TagLimitError
-    kinds = {401: AuthenticationError, 404: NotFoundError, 429: RateLimitError}
+    kinds = {400: BadRequestError, 401: AuthenticationError, 404: NotFoundError, 429: RateLimitError}
     return kinds.get(status, ServerError if status >= 500 else APIError)

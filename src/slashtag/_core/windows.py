@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from math import inf
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -149,9 +148,9 @@ class TimeSlice(Struct, frozen=True):
     window: Window | None = None
 
     @property
-    def period_end(self) -> float:
-        """When the slice ends, in epoch seconds; inf: never."""
-        return inf if self.window is None else (self.window.end + SECOND).timestamp()
+    def period_end(self) -> float | None:
+        """When the slice ends, in epoch seconds; None: never."""
+        return None if self.window is None else (self.window.end + SECOND).timestamp()
 
 
 def timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:
