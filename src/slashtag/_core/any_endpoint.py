@@ -36,14 +36,19 @@ def any_call(method: object, path: object, params: Params | None, value: object)
     """Return the call of an endpoint, or what is wrong with it."""
     if (method := str(method).upper()) not in METHODS:
         return f"the method must be one of {', '.join(METHODS)}"
-    if not isinstance(path, str):
-        return "the path must be a str"
-    if problem := path_problem(path):
-        return problem
+    if not isinstance(path, str) or not is_below_base(path):
+        return (
+            "the path is relative to the base address, such as urls; encode % : ? # and backslashes, and "
+            "leave no part empty or of dots"
+        )
     if value is not None and method == "GET":
         return "a GET has no body: give params instead of json"
     try:
-        pairs = tuple(_pairs(params or {}))
+        pairs: Any = tuple(
+            (name, json.dumps(given, allow_nan=False) if isinstance(given, int | float) else given)
+            for name, given in dict(params or {}).items()
+            if given is not None
+        )
         "".join(map("".join, pairs)).encode()
         secrets, body = {each for name, each in pairs if is_secret(name)}, None
         if value is not None:
@@ -65,27 +70,15 @@ def any_call(method: object, path: object, params: Params | None, value: object)
 
 
 @lru_cache(maxsize=64)  # of what is requested again and again
-def path_problem(path: str) -> str:
-    """Return why a path, which may be percent-encoded, is not one below the base address; empty if it is.
+def is_below_base(path: str) -> bool:
+    """Return whether a path, which may be percent-encoded, is one below the base address.
 
     See RFC 3986, 5.2.4.
     """
     text = unquote(path)
     # Servers take an encoded slash for a slash, and some a backslash too. A slash at the end may be meant.
     parts = text.replace("\\", "/").removesuffix("/").split("/")
-    if _PATH.fullmatch(path) and text.isprintable() and all(part.strip(". ") for part in parts):
-        return ""
-    return (
-        "the path is relative to the base address, such as urls; encode % : ? # and backslashes, and "
-        "leave no part empty or of dots"
-    )
-
-
-def _pairs(params: Params) -> Iterator[tuple[str, Any]]:
-    """Yield the names and texts of parameters, others than numbers as they are; raises ValueError."""
-    for name, value in dict(params).items():
-        if value is not None:
-            yield name, json.dumps(value, allow_nan=False) if isinstance(value, int | float) else value
+    return bool(_PATH.fullmatch(path)) and text.isprintable() and all(part.strip(". ") for part in parts)
 
 
 def _secrets(value: Any, *, is_hidden: bool = False) -> Iterator[str]:

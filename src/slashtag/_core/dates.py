@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from datetime import date, datetime, time, timezone, tzinfo
+from datetime import date, datetime, time, tzinfo
 from typing import Any
 
 from .._errors import InvalidRequestError
@@ -32,15 +32,12 @@ def parse_bound(name: str, value: object) -> Bound:
             bound = None
     # Of the plain types: subclasses, such as those of pandas and pendulum, add and compare in other ways.
     if isinstance(bound, datetime):
-        if (offset := bound.utcoffset()) is None:
+        if bound.utcoffset() is None:
             raise InvalidRequestError(
                 f"{name} is a date-time without an offset, '{bound}': give it, as +00:00"
             )
-        # A fixed offset, because datetimes of one zone are compared by local time, not as instants.
-        zone = timezone(offset)
-        return datetime(
-            bound.year, bound.month, bound.day, bound.hour, bound.minute, bound.second, tzinfo=zone
-        )
+        # With a fixed offset, because datetimes of one zone are compared by local time, not as instants.
+        return datetime.fromisoformat(bound.isoformat(timespec="seconds"))
     if isinstance(bound, date):
         return date(bound.year, bound.month, bound.day)
     raise InvalidRequestError(

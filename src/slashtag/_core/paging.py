@@ -25,7 +25,6 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Wha
 
 from collections.abc import Sequence
 from math import inf
-from sys import maxsize
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from msgspec import Struct
@@ -33,7 +32,7 @@ from msgspec import Struct
 from .._errors import BadRequestError, InvalidRequestError, NotFoundError, PaginationError, SlashtagError
 from .._records import Page
 from .checks import check_int
-from .limits import MAX_PAGESIZE
+from .limits import MAX_INT, MAX_PAGESIZE
 
 
 class HasId(Protocol):
@@ -60,14 +59,13 @@ class Paging(Struct, frozen=True):
     pagesize: int = MAX_PAGESIZE
     start_page: int = 1
     prefetch: int = 8
-    limit: int | None = None
+    limit: int = MAX_INT
 
     def __post_init__(self) -> None:
         check_int("start_page", self.start_page, 1)
         check_int("pagesize", self.pagesize, 1, MAX_PAGESIZE)
         check_int("prefetch", self.prefetch, 1)
-        if self.limit is not None:
-            check_int("limit", self.limit, 0)
+        check_int("limit", self.limit, 0)
         if self.orderby is not None and self.orderby not in get_args(OrderBy):
             raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
 
@@ -87,7 +85,7 @@ class PageCursor(Generic[T]):
         self.requested_size = self._options.pagesize
         #: Whether it, or its end, is requested again.
         self.is_read_again = False
-        self._left = maxsize if self._options.limit is None else self._options.limit
+        self._left = self._options.limit
         self._given = set[int]()
         self._most_records = 0  # of any reading
         self._in_vain = 0

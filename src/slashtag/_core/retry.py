@@ -129,9 +129,7 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
     """Return whether a call may be sent again after an error, by the table above."""
     if isinstance(error, RateLimitError):
         return True
-    if call.repeat == "never":
-        return False
-    if isinstance(error, TransportError | UnexpectedResponseError) and not error.repeatable:
+    if call.repeat == "never" or not getattr(error, "repeatable", True):
         return False
     if isinstance(error, TransportError) and error.unsent:
         return True
