@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from datetime import date, datetime, time, tzinfo
+from datetime import date, datetime, time
 from typing import Any
 
 from .._errors import InvalidRequestError
@@ -59,11 +59,6 @@ def parse_day(name: str, value: object) -> date:
     if isinstance(day, datetime):
         raise InvalidRequestError(f"{name} must be a date, not a date-time, {value!r}")
     return day
-
-
-def date_of(bound: Bound, zone: tzinfo) -> date:
-    """Return the date of a bound in the zone."""
-    return bound.astimezone(zone).date() if isinstance(bound, datetime) else bound
 
 
 def parse_span(text: str, today: date) -> tuple[Bound, Bound]:

@@ -25,7 +25,7 @@ Answers have no total and no end mark. See docs/service.md, List short URLs. Wha
 
 from collections.abc import Sequence
 from math import inf
-from typing import Generic, Literal, Protocol, TypeVar, get_args
+from typing import Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -66,7 +66,7 @@ class Paging(Struct, frozen=True):
         check_int("pagesize", self.pagesize, 1, MAX_PAGESIZE)
         check_int("prefetch", self.prefetch, 1)
         check_int("limit", self.limit, 0)
-        if self.orderby is not None and self.orderby not in get_args(OrderBy):
+        if self.orderby not in (None, "date", "-date"):
             raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
 
 
@@ -106,14 +106,12 @@ class PageCursor(Generic[T]):
 
     def next_to_request(self) -> int | None:
         """Return the next page to request, None while enough pages are under way."""
-        number = self.number
-        if number in self.under_way:
-            ahead, most = len(self.under_way), min(self._most_under_way, self._options.prefetch)
-            if self._end < inf or ahead >= most or ahead * self._told_size >= self._left:
-                return None
-            number = max(self.under_way) + 1
-        if self.done:
+        ahead, most = len(self.under_way), min(self._most_under_way, self._options.prefetch)
+        if self.done or ahead >= most or ahead * self._told_size >= self._left:
             return None
+        if ahead and self._end < inf:
+            return None
+        number = self.number + ahead
         self.under_way.add(number)
         return number
 

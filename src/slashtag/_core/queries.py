@@ -22,7 +22,7 @@ from .batches import Selector
 from .call import Call
 from .checks import check_int
 from .countries import check_country
-from .dates import PREVIOUS, date_of, parse_day, parse_end, parse_span, spans_to_compare
+from .dates import PREVIOUS, parse_day, parse_end, parse_span, spans_to_compare
 from .statistics_answers import GeoAnswer, PeriodAnswer, RangeAnswer, StatsAnswer
 from .windows import Bound, RangeEnd, TimeSlice, Zone, parse_zone, range_slices, whole_period
 
@@ -85,8 +85,10 @@ class _Days(Query[RangeStats], frozen=True):
         return range_slices(*self.bounds, zone, range_end)
 
     def span(self, zone: tzinfo) -> Span:
-        start, end = self.bounds
-        return date_of(start, zone), date_of(end, zone)
+        first, last = (
+            bound.astimezone(zone).date() if isinstance(bound, datetime) else bound for bound in self.bounds
+        )
+        return first, last
 
 
 class DateRange(_Days, frozen=True):

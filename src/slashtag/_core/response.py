@@ -68,7 +68,6 @@ class AnyData:
     """
 
 
-_fields = lru_cache(maxsize=8)(fields)
 #: Members of records that are keys of statistics.
 _KEYS = ("slashtag", "name")
 
@@ -104,7 +103,7 @@ def _read(returns: Any, data: Any, report: ReportUnreadable) -> Any:
 def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
     id = msgspec.convert(data.get("id"), int, strict=False)
     members: dict[str, Any] = {}
-    for field in _fields(kind):
+    for field in fields(kind):
         given, value = data.get(field.encode_name), None
         with suppress(msgspec.ValidationError):
             value = msgspec.convert(given, field.type, strict=False)

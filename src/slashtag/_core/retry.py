@@ -166,8 +166,8 @@ def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimi
 
     The third 429 of create tag does, if another request was sent after the second and accepted.
     """
-    creates_tag = call.method == "POST" and call.path == "tags"
-    if not creates_tag or ticket.rejects < TAG_REJECTIONS or not ticket.refusals:
+    is_seen = ticket.rejects >= TAG_REJECTIONS and ticket.refusals
+    if not is_seen or (call.method, call.path) != ("POST", "tags"):
         return None
     return TagLimitError(
         f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "

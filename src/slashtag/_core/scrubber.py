@@ -23,7 +23,6 @@ _SECRET = re.compile(
 )
 
 
-@lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
     """Return whether the value of something with this name must not be shown."""
     return _SECRET.search(name) is not None
