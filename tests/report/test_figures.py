@@ -55,6 +55,10 @@ async def test_every_figure_is_that_of_the_click_log(
         chosen: dict[str, Any] = {"tag": tags[0]} if what == "tag" else selected
         both = [box.truth.range(*span, **chosen, timezone=offset) for span in spans]
         assert (spans[0], found.is_complete) == ((first, last), True)
+        assert ("of the account" in found.selection) == (what == "all")
+        for name, rows in found.tables.items():
+            clicks = [row.clicks for row in rows]
+            assert clicks == sorted(clicks, reverse=True) or name == "weekday"
         assert [found.stats.total, found.before.total] == [each.total_clicks for each in both]
         for name in LABELS:
             assert now_and_before(found, name) == without_single([getattr(each, name) for each in both])
@@ -111,7 +115,8 @@ async def test_links_without_a_tag_have_what_all_tags_leave(serve: Callable[...,
         found = await build(session, DateRange("2024-05-01", "2024-05-31"), untagged=True)
         assert (found.stats.total, found.shared, found.links) == (5, ("a",), 2)
         found = await build(session, DateRange("2024-05-01", "2024-05-31"), tags=["autumn"])
-        assert (found.stats.total, found.shared) == (1, ("a",))
+        # A table of one label would repeat the total.
+        assert (found.stats.total, found.shared, found.tables) == (1, ("a",), {})
 
 
 @pytest.mark.parametrize(
