@@ -24,9 +24,10 @@ def test_fields_are_the_query_of_a_get_and_the_body_of_others(cli: Cli, own: San
     ran = cli("api", "get", "urls", "page=2", "pagesize=3", "orderby=date")
     assert [item["id"] for item in json.loads(ran.out)["items"]] == [url.id for url in own.truth.urls()][3:6]
     assert json.loads(cli("api", "POST", "tags", "name=a=1").out)["name"] == "a=1"
-    listed, made = own.requests
+    assert cli("api", "DELETE", "urls/a0").code == 1
+    listed, made, gone = own.requests
     assert listed.query == {"page": "2", "pagesize": "3", "orderby": "date"}
-    assert (made.query, json.loads(made.body)) == ({}, {"name": "a=1"})
+    assert (made.query, json.loads(made.body), gone.body) == ({}, {"name": "a=1"}, b"")
 
 
 def test_the_body_comes_from_a_file_or_stdin(

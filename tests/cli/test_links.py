@@ -148,7 +148,7 @@ def test_a_file_is_shown_then_carried_out_and_what_is_left_is_told(
         {"slashtag": "a2", "destination": "https://www.example/2"},
         {"slashtag": "nobody", "redirect_code": 301},
         {"slashtag": "a3", "password": "hush", "domain_id": 1},
-        {"slashtag": "a4", "redirect_code": 307},
+        {"id": 1000005, "redirect_code": 307},
     )
     update = ("urls", "update", "--from", str(path))
     shown = cli(*update, "--dry-run")
