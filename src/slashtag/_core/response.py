@@ -220,7 +220,9 @@ def _error(
     """Return the error of an answer; `problem`: why that of a successful HTTP status is one."""
     envelope: Envelope[Any] | None = None
     with suppress(*_UNDECODABLE):
-        envelope = _decode(Envelope[Any], body)
+        decoded = _decode(Envelope[Any], body)
+        decoded.data = scrub.value(decoded.data)
+        envelope = decoded
     accepted = problem is not None
     effective = envelope.status if envelope is not None and accepted else status
     told = body[:SCRUBBED_BYTES].decode(errors="replace") if envelope is None else envelope.message or ""
@@ -245,7 +247,7 @@ def _error(
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
-        data=None if envelope is None or envelope.data is UNSET else scrub.value(envelope.data),
+        data=None if envelope is None or envelope.data is UNSET else envelope.data,
         retry_after=parse_retry_after(headers),
         from_service=from_service,
         headers=scrub.headers(headers),
