@@ -26,10 +26,8 @@ def parse_bound(name: str, value: object) -> Bound:
     """Return a date or a datetime with an offset, as plain ones; accepts ISO 8601 text, drops fractions."""
     bound = value
     if isinstance(value, str) and (found := _ISO.fullmatch(value)):
-        try:
+        with suppress(ValueError):
             bound = datetime.fromisoformat(value) if found[1] else date.fromisoformat(value)
-        except ValueError:
-            bound = None
     # Of the plain types: subclasses, such as those of pandas and pendulum, add and compare in other ways.
     if isinstance(bound, datetime):
         if bound.utcoffset() is None:

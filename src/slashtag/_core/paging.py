@@ -81,11 +81,11 @@ class PageCursor(Generic[T]):
 
     def __init__(self, options: Paging) -> None:
         self._options = options
-        self.done = self._options.limit == 0
-        self.requested_size = self._options.pagesize
+        self.done = not options.limit
+        self.requested_size = options.pagesize
         #: Whether it, or its end, is requested again.
         self.is_read_again = False
-        self._left = self._options.limit
+        self._left = options.limit
         self._given = set[int]()
         self._most_records = 0  # of any reading
         self._in_vain = 0

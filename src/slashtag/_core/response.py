@@ -219,9 +219,10 @@ def _error(
 ) -> APIError | UnexpectedResponseError:
     """Return the error of an answer; `problem`: why that of a successful HTTP status is one."""
     envelope: Envelope[Any] | None = None
+    data: Any = None
     with suppress(*_UNDECODABLE):
         decoded = _decode(Envelope[Any], body)
-        decoded.data = scrub.value(decoded.data)
+        data = scrub.value(decoded.data)
         envelope = decoded
     accepted = problem is not None
     effective = envelope.status if envelope is not None and accepted else status
@@ -247,7 +248,7 @@ def _error(
     return _kind(call, effective, message, from_service=from_service)(
         message,
         status=effective,
-        data=None if envelope is None or envelope.data is UNSET else envelope.data,
+        data=None if data is UNSET else data,
         retry_after=parse_retry_after(headers),
         from_service=from_service,
         headers=scrub.headers(headers),
