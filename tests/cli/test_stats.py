@@ -24,17 +24,21 @@ def at(monkeypatch: pytest.MonkeyPatch, *moment: int) -> None:
     monkeypatch.setattr(selection, "now_in", datetime(*moment, tzinfo=UTC).astimezone)  # type: ignore[misc]
 
 
-def test_all_dimensions_of_a_span_are_rows(cli: Cli, box: Sandbox) -> None:
-    true = box.truth.range("2024-06-01", "2024-06-30")
-    ran = cli("stats", "2024-06")
-    found: dict[str, dict[str, int]] = {}
-    for row in objects(ran.out):
-        found.setdefault(row["dimension"], {})[row["label"]] = row["clicks"]
-    assert found.pop("total") == {"": true.total_clicks}
-    assert found.pop("day") == {str(day): n for day, n in true.clicks.items()}
-    assert found == {name: getattr(true, name) for name in found}
-    assert {*found} == {"device", "browser", "platform", "country", "referrer"}
-    assert f"2024-06-01..2024-06-30 (UTC): {true.total_clicks} clicks; " in ran.err
+def test_all_dimensions_of_a_span_are_rows_beside_those_before(cli: Cli, box: Sandbox) -> None:
+    may, june = (box.truth.range(f"2024-0{n}-01", f"2024-0{n}-{last}") for n, last in ((5, 31), (6, 30)))
+    ran = cli("stats", "2024-06", "--compare", "previous")
+    for name, true in (("clicks", june), ("clicks_before", may)):
+        found: dict[str, dict[str, int]] = {}
+        for row in objects(ran.out):
+            if row[name]:
+                found.setdefault(row["dimension"], {})[row["label"]] = row[name]
+        assert found.pop("total") == {"": true.total_clicks}
+        days = found.pop("day")
+        assert true is may or days == {str(day): n for day, n in true.clicks.items() if n}
+        assert found == {each: getattr(true, each) for each in found}
+        assert {*found} == {"device", "browser", "platform", "country", "referrer"}
+    before = f"compared with 2024-05-01..2024-05-31: {may.total_clicks} clicks, "
+    assert f"2024-06-01..2024-06-30 (UTC): {june.total_clicks} clicks, {before}" in ran.err
 
 
 @pytest.mark.parametrize("span", ["2023", "alltime"])
@@ -110,6 +114,8 @@ def test_the_part_of_today_counts_as_no_day(cli: Cli, own: Sandbox, monkeypatch:
     assert (friday["clicks"], friday["clicks_per_day"]) == (79, 24.0)
     rows = objects(cli("stats", "2d", "--by", "weekday").out)
     assert [row["clicks_per_day"] for row in rows] == [0.0, None]
+    (row,) = objects(cli("stats", "2024-06-07", "--by", "weekday").out)
+    assert row["clicks_per_day"] == 24.0  # it is over
 
 
 def test_a_week_that_is_not_whole_is_marked(cli: Cli, box: Sandbox) -> None:

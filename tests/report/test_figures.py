@@ -87,8 +87,7 @@ async def test_every_figure_is_that_of_the_click_log(
             for key, n in of_keys.items():
                 same = {page_of(url.destination) for url in urls if url.slashtag == key}
                 pages[", ".join(sorted(same))] += n
-            if "destination" in found.tables:
-                assert now_and_before(found, "destination")[0] == +pages
+            assert now_and_before(found, "destination")[0] == +pages or len(+pages) < 2
 
 
 async def test_longer_spans_are_shown_by_week_and_by_month(serve: Callable[..., Sandbox]) -> None:
