@@ -89,17 +89,11 @@ def alone(box: Sandbox, plan: Plan[Any]) -> Any:
 
 @pytest.mark.parametrize("query", [SPAN, Year(2023)])
 def test_the_answer_is_that_of_one_process_and_true(client: Any, box: Sandbox, query: Any) -> None:
-    plan = plan_of(box, query)
+    plan, nothing = plan_of(box, query), plan_of(box, query, keys=[])
     stats = collect(client, plan)
     assert len(box.requests) == len(plan)
-    assert stats == alone(box, plan)
+    assert (stats, collect(client, nothing)) == (alone(box, plan), alone(box, nothing))
     assert stats.total == box.truth.range("2023-01-01", "2023-12-31").total_clicks
-
-
-def test_nothing_is_asked_for_no_links(client: Any, box: Sandbox) -> None:
-    nothing = plan_of(box, keys=[])
-    assert collect(client, nothing) == alone(box, nothing)
-    assert box.requests == []
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

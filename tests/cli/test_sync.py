@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slashtag.sandbox import Sandbox
-from tests.support.processes import python
 from tests.support.sandboxes import altered, refused_links
 from tests.support.tables import cells
 
 from .conftest import Cli, names, objects
-from .test_entry import SCRIPT
-from .test_export_runs import LIMITED
 
 if not os.environ.get("CI"):
     pytest.importorskip("dlt")
@@ -89,18 +85,6 @@ def test_a_link_that_cannot_be_read_is_missing_and_the_exit_code_is_3(cli: Cli, 
 
     with altered(own, unreadable):
         assert cli("sync", "clicks.duckdb", "--since", "2024-06-01").code == 3
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there are no limits of file sizes")
-def test_a_full_disk_is_one_line(cli: Cli, own: Sandbox) -> None:
-    since = (datetime.now(UTC) - timedelta(days=40)).date().isoformat()
-    sync = ["sync", "clicks/", "--quiet", "--since", since]
-    # Compiled files would be cut too, and break every later run.
-    limited = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = python("-c", LIMITED, 900, SCRIPT, *sync, env=limited)
-    (line,) = ran.stderr.splitlines()
-    assert (ran.returncode, line.startswith("error: ")) == (1, True)
-    assert cli(*sync).code == 0
 
 
 WRONG = """

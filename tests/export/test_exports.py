@@ -177,8 +177,13 @@ async def test_rows_of_all_tags_and_of_none_add_up_to_the_account(
     for journal in (None, tmp_path / "job.journal", tmp_path / "job.journal"):
         kept = Kept()
         async with connect(box, journal=journal) as session:
-            summary = await export_clicks(session, SPAN, kept, by="tag", dimensions=dimensions)
-        assert summary.complete
+            told = list[Any]()
+            options: dict[str, Any] = {
+                "dimensions": dimensions,
+                "progress": lambda *at, told=told: told.append(at),
+            }
+            summary = await export_clicks(session, SPAN, kept, by="tag", **options)
+        assert (summary.complete, told[-1]) == (True, (12, 12))
         found: dict[Any, Counter[Any]] = {}
         for tag, *_, label, clicks in kept.rows:
             if not dimensions or _[2] == "country":
