@@ -197,11 +197,11 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
     return swaps + alike
 
 
-def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
-    """Return cells, those that may have most counts first; of those once asked together only one."""
+def strangers(cells: Iterable[Cell]) -> list[Cell]:
+    """Return cells; of those once asked together only the first."""
     found: list[Cell] = []
     used: set[Question] = set()
-    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
+    for cell in cells:
         if used.isdisjoint(cell.questions):
             used.update(cell.questions)
             found.append(cell)

@@ -19,8 +19,8 @@ one cell is left                       its batch is asked again, else those aske
 one of these has changed               its earlier answers hold up to the change, and it is checked again
 none of these has changed              they are forgotten: its halves are batches
 ... and after that                     what had contradicted others is asked again
-of little use: batches have cost more  their halves are asked alone from then on, so that a table takes at
-than WASTE a key and one a known half  most a tenth more than one request a key, whatever it counts
+of little use: batches have cost more  cells are asked alone from then on, so that a table takes at most a
+than WASTE a key and one a known half  tenth more than one request a key, whatever it counts
 
 A cell without clicks is asked again where there is room: it may lack a click that another has. What is asked
 depends on the batches and the answers alone, so that a second run can replay a journal.
@@ -38,7 +38,8 @@ from .cells import Answer, Cell, Question, by_digest, confusion, difference, dim
 WIDTH = 12
 #: Most ways to confuse clicks between the cells of a request; between cells asked before, in a small round.
 MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
-#: A round of fewer requests also has some that only repeat cells.
+#: Requests of a round, if so many cells are open: those for the first time, others together, others alone.
+#: With fewer in a round an account of 10,000 links takes three times the rounds, and twice the CPU.
 FEW_REQUESTS = 4
 #: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
 CHECKS = 8
@@ -253,37 +254,27 @@ class Search:
 
         Halving would ask each first half alone. Here a question is opened by a first half that opened none
         before, so there are never more of them. Cells that were asked and are still open ride along: with
-        others in the new question, both answers together may leave one value.
+        others in the new question, both answers together may leave one value. In a small round one cell of
+        each earlier question is asked again, alone if there is none that it is unlikely to be confused with.
         """
-        cells = [cell for cell in self._open if cell.is_first]
+        cells = sorted((cell for cell in self._open if cell.is_first), key=lambda cell: -len(cell.keys))
         # Halves that must still be told apart, at most.
         left = len(cells) + sum(len(cell.keys) - 1 for cell in self._open if not cell.halves)
         if left + sum(root.cost - (1 + WASTE) * len(root.keys) for root in self._roots) > 0:
-            return self._halve_alone(cells)
-        cells.sort(key=lambda cell: -len(cell.keys))
+            return [Question([cell]) for cell in strangers(cells)]
         repeats = [cell for cell in cells if cell.questions]
         packed: list[Question] = []
         self._place([cell for cell in cells if not cell.questions], packed, MOST_CONFUSION)
-        if len(packed) < FEW_REQUESTS:
-            self._place(strangers(repeats, self._bounds), packed, MOST_CONFUSION_AGAIN)
-        else:
+        if len(packed) >= FEW_REQUESTS:
             self._place([cell for cell in repeats if not cell.halves], packed, MOST_CONFUSION, opens=False)
+        else:
+            again = strangers(repeats)
+            self._place(again, packed, MOST_CONFUSION_AGAIN)
+            asked = {cell for question in packed for cell in question.cells}
+            alone = [Question([cell]) for cell in again if cell not in asked]
+            packed += alone[: max(0, FEW_REQUESTS - len(packed))]
         self._carry(packed)
-        if cells and not packed:
-            packed.append(Question([max(cells, key=lambda cell: cell.total(self._bounds.low))]))
         return packed
-
-    def _halve_alone(self, cells: Sequence[Cell]) -> list[Question]:
-        """Return a question for each first half, but for one of each earlier question, which has the rest."""
-        spared: set[Question] = set()
-        asked: list[Question] = []
-        for cell in cells:
-            earlier = next((question for question in cell.questions if question not in spared), None)
-            if earlier is None:
-                asked.append(Question([cell]))
-            else:
-                spared.add(earlier)
-        return asked or [Question([cell]) for cell in cells[:1]]
 
     def _place(self, cells: list[Cell], packed: list[Question], most: float, opens: bool = True) -> None:
         """Add each cell to the question where it confuses least; or else, if it `opens` any, to a new one."""
