@@ -43,8 +43,7 @@ def without_zeros(counts: dict[K, int]) -> dict[K, int]:
 @lru_cache(maxsize=8)
 def _zeros(first: date, last: date) -> dict[date, int]:
     """Return no clicks for every day from the first to the last."""
-    days = range(first.toordinal(), last.toordinal() + 1)
-    return dict.fromkeys(map(date.fromordinal, days), 0)
+    return dict.fromkeys(map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1)), 0)
 
 
 class Statistics(Record, frozen=True, kw_only=True):
@@ -171,11 +170,8 @@ class RangeStats(LabelStats, frozen=True, kw_only=True):
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
         super()._finish(members, span, several=several)
-        clicks: dict[date, int] = members["clicks"]
-        if span is None:
-            members["clicks"] = dict(sorted(clicks.items()))
-        else:
-            members["clicks"] = _zeros(*span) | clicks
+        clicks = members["clicks"]
+        members["clicks"] = dict(sorted(clicks.items())) if span is None else _zeros(*span) | clicks
 
 
 class PeriodStats(LabelStats, frozen=True, kw_only=True):

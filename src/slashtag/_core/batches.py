@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -31,8 +30,6 @@ FEW_KEYS = 3
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 #: Bytes of a request target reserved for parameters other than url_keys.
 OTHER_PARAMETERS_BYTES = 400
-#: What a short URL begins with, and no slashtag that is not a link's own.
-_URL = re.compile("https?://", re.IGNORECASE)
 
 
 class Selector(Struct, frozen=True):
@@ -142,7 +139,7 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
     return keys
 
 
-def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
+def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
     """Yield batches of slashtags, each once, with the ids of all its links."""
     ids: dict[str, set[int]] = {}
     if (unique := _plain(keys)) is None:
@@ -157,32 +154,27 @@ def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBad
     left = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)][::-1]
     while left:
         batch = left.pop()
-        is_too_long = encoded_size(",".join(batch)) > max_keys_bytes
-        if is_too_long and len(batch) > 1:
+        if encoded_size(text := ",".join(batch)) <= max_keys_bytes:
+            yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(batch)
+        elif len(batch) > 1:
             left += [tuple(half) for half in reversed(halves(batch))]
-        elif is_too_long:
-            text = f"the slashtag {batch[0][:40]!r}... is too long for a request target"
-            report_bad_key(batch[0], InvalidRequestError(text))
-        elif ids:
-            yield Selector.of((slashtag, tuple(sorted(ids[slashtag]))) for slashtag in batch)
         else:
-            yield Selector(keys=batch)
+            error = InvalidRequestError(f"the slashtag {text[:40]!r}... is too long for a request target")
+            report_bad_key(text, error)
 
 
-def _plain(keys: Sequence[Any]) -> tuple[str, ...] | None:
+def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
     """Return the slashtags if no rule of `check_slashtag` can be broken, each once, or None.
 
     That is seen of all slashtags at once, joined: one by one would cost more than the request.
     """
     try:
-        unique = tuple(keys)
-        if len(set(unique)) < len(unique):
-            unique = tuple(dict.fromkeys(unique))
-        text = ",".join(unique)
-        text.encode()
-    except (TypeError, UnicodeEncodeError):
+        if len(set(keys)) < len(keys):
+            keys = tuple(dict.fromkeys(keys))
+        text = "".join(keys)
+    except TypeError:
         return None
-    return unique if text.count(",") == len(unique) - 1 and "://" not in text and all(unique) else None
+    return keys if text.isascii() and "," not in text and ":" not in text and all(keys) else None
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
@@ -203,8 +195,8 @@ def check_slashtag(key: object) -> str:
         raise InvalidRequestError(f"the slashtag of the link {key.id} could not be read")
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
-    # The service would count nothing, without a word.
-    if key is slashtag and _URL.match(slashtag):
+    # Unless it is that of a link: the service would count nothing, without a word.
+    if key is slashtag and slashtag.lower().startswith(("http://", "https://")):
         raise InvalidRequestError(f"{slashtag!r} is a URL: pass the slashtag")
     if "," in slashtag:
         text = f"the slashtag {slashtag!r} contains a comma, which separates slashtags in url_keys"

@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from datetime import date, datetime, time
+from functools import lru_cache
 from typing import Any
 
 from .._errors import InvalidRequestError
@@ -45,10 +46,15 @@ def parse_bound(name: str, value: object) -> Bound:
 
 def parse_end(name: str, value: object, end: int) -> Bound | str:
     """Return one end (0 or 1) of what text or a bound stands for, or text that depends on today as it is."""
-    if not isinstance(value, str) or _ISO.fullmatch(value):
-        return parse_bound(name, value)
-    bound, later = (_ends(value, date(year, 1, 1))[end] for year in (2000, 2002))
-    return bound if bound == later else value
+    return _end_of_text(name, value, end) if isinstance(value, str) else parse_bound(name, value)
+
+
+@lru_cache(maxsize=64)  # reading a text takes longer than the plan that it is for
+def _end_of_text(name: str, text: str, end: int) -> Bound | str:
+    if _ISO.fullmatch(text):
+        return parse_bound(name, text)
+    bound, later = (_ends(text, date(year, 1, 1))[end] for year in (2000, 2002))
+    return bound if bound == later else text
 
 
 def parse_day(name: str, value: object) -> date:

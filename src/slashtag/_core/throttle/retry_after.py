@@ -6,6 +6,7 @@ worse than none. The service documents no rate-limit headers, so none are read.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -27,9 +28,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     The names of `headers` ignore case. A date counts from the answer's own `Date` (the server's clock);
     without it it is unknown: None. The delay is 0 to `MAX_DELAY` (a day).
     """
-    value = headers.get("Retry-After")
-    if value is None:
-        return None
+    value = headers.get("Retry-After") or ""
     if _SECONDS.fullmatch(value.strip(" \t")):
         seconds = float(value)
     else:
@@ -43,10 +42,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 @lru_cache(maxsize=16)
 def http_date(value: str) -> float | None:
     """Return an HTTP date in epoch seconds, or None if it is not one."""
-    value = value.strip(" \t")
-    if not _DATE.fullmatch(value):
-        return None
-    try:
-        return parsedate_to_datetime(value).replace(tzinfo=UTC).timestamp()
-    except (ValueError, OverflowError, TypeError):  # day 31 of February, hour 77, year 0
-        return None
+    with suppress(ValueError):  # day 31 of February, hour 77, year 0
+        if _DATE.fullmatch(value.strip(" \t")):
+            return parsedate_to_datetime(value).replace(tzinfo=UTC).timestamp()
+    return None

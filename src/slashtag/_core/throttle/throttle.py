@@ -172,7 +172,7 @@ class Throttle:
                 self._level = self._level if self.in_flight else min(self._level, 0)
                 self._pause(self._next_probe(now, retry_after))
             return self._paused_until + FLOOR  # with the others, after the next probe
-        is_refused = ticket.rejects > 1 and before < self._passed
+        is_refused = -inf < before < self._passed
         ticket.refusals = ticket.refusals + 1 if is_refused else 0
         doubled = WAIT * min(2**ticket.refusals, LONGEST / WAIT)
         alone = doubled if is_refused else min((now - ticket.first) / 2, SLOWEST)
@@ -209,7 +209,7 @@ class Throttle:
         """How many requests may be in flight."""
         cap: float = self._concurrency
         if self.state == OPEN and self._level:
-            rounds = (self._counts[0][0] + self._counts[1][0]) / self._level
+            rounds = sum(passed for passed, _ in self._counts) / self._level
             return min(cap, self._level + int((GROWTH * rounds) ** 2))
         if self.state in (OPEN, QUOTA):
             cap = min(cap, START + GROWTH * self._accepted)
@@ -269,7 +269,7 @@ class Throttle:
         lasted = now - self._since
         if lasted > ENOUGH * self._time and self._is_excess():
             high = self._pace(sent)
-            low = min(max(self._counts[0][0] + self._counts[1][0], 1) / lasted, high)
+            low = min(max(sum(passed for passed, _ in self._counts), 1) / lasted, high)
             # A quarter of the way up: the lower one leaves room in sliding windows, the middle doubles 429s.
             self._follow(sqrt(low * sqrt(low * high)), now, now)
 
