@@ -159,8 +159,8 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
         elif len(batch) > 1:
             left += [tuple(half) for half in reversed(halves(batch))]
         else:
-            error = InvalidRequestError(f"the slashtag {text[:40]!r}... is too long for a request target")
-            report_bad_key(text, error)
+            problem = InvalidRequestError(f"the slashtag {text[:40]!r}... is too long for a request target")
+            report_bad_key(text, problem)
 
 
 def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
