@@ -220,6 +220,10 @@ async def test_a_range_that_is_not_over_ends_today(
     await export_clicks(session, DateRange(noon, end), kept, timezone="+00:00", dimensions=dimensions)
     assert {row[5 if dimensions else 4] for row in kept.rows} <= {start, start + timedelta(1), today}
     assert sum(int(str(row[-1])) for row in kept.rows if not dimensions or row[6] == "device") == 1
+    # A range of times that ends today ends then.
+    earlier = Kept()
+    await export_clicks(session, DateRange(noon, datetime.now(UTC) - timedelta(hours=1)), earlier)
+    assert not any(row[-1] for row in earlier.rows)
     for nothing in (DateRange(today + timedelta(2), end), DateRange(end, end)):
         with pytest.raises(InvalidRequestError, match="starts"):
             await export_clicks(session, nothing, kept)

@@ -6,11 +6,13 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from slashtag import AsyncSession, InvalidRequestError, parse_zone
 from slashtag.export import _hours, hourly_clicks
 from slashtag.sandbox import Sandbox
+from tests.support.sandboxes import altered
 from tests.support.sending import connect
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
@@ -86,6 +88,18 @@ async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSessi
     # Two batches on two days, after one request of the days for each batch.
     assert (hourly_requests(box), len(box.requests)) == (96, 98)
     assert told[-1] == (48, 48)
+
+
+async def test_days_that_the_service_leaves_out_are_counted_by_hours(
+    session: AsyncSession, box: Sandbox
+) -> None:
+    def without_days(_: Any, answered: Any) -> Any:
+        data = {name: each for name, each in answered.data.items() if name != "clicks"}
+        return msgspec.structs.replace(answered, data=data)
+
+    with altered(box, without_days):
+        found = await hourly_clicks(session, "2024-10-26", "2024-10-27")
+    assert sum(found.values()) == box.truth.range("2024-10-26", "2024-10-27").total_clicks > 0
 
 
 async def test_hours_to_come_are_not_asked_for(session: AsyncSession, box: Sandbox) -> None:

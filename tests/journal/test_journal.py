@@ -246,9 +246,11 @@ async def test_an_answer_about_a_tag_is_replayed_only_if_its_links_are_known_to_
 
 
 @pytest.mark.parametrize("age", [0, 3_600])
-@pytest.mark.parametrize(("service", "machine"), [(9, 0), (30, 0), (-9, 0), (0, 9), (0, -9), (24 * 40, 0)])
+@pytest.mark.parametrize(
+    ("service", "machine"), [(9, 0), (30, 0), (-9, 0), (0, 9), (0, -9), (24 * 40, 0), (None, 9)]
+)
 async def test_a_day_is_over_by_the_earlier_of_both_clocks(
-    path: Path, monkeypatch: pytest.MonkeyPatch, service: int, machine: int, age: int
+    path: Path, monkeypatch: pytest.MonkeyPatch, service: int | None, machine: int, age: int
 ) -> None:
     day = datetime(2026, 5, 10, tzinfo=UTC)
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
@@ -257,8 +259,9 @@ async def test_a_day_is_over_by_the_earlier_of_both_clocks(
             now = day + timedelta(hours=hour)
             at, times = (9, 50) if hour == 20 else (22, 30)
             box.add_click(link, day + timedelta(hours=at), times=times)
-            date = (now + timedelta(hours=service)).timestamp()
-            box.headers = {"Date": formatdate(date, usegmt=True)} | ({"Age": f"{age}"} if age else {})
+            date = (now + timedelta(hours=service or 0)).timestamp()
+            told = "not known" if service is None else formatdate(date, usegmt=True)
+            box.headers = {"Date": told} | ({"Age": f"{age}"} if age else {})
             local = now + timedelta(hours=machine)
             monkeypatch.setattr(_journal, "time", SimpleNamespace(time=local.timestamp))
             monkeypatch.setattr(_sender, "time", local.timestamp)

@@ -122,7 +122,7 @@ def test_differences_of_clicks_foot(
 EDITED = [
     "slashtag,date,clicks\na,2026-10-01,7\nb,2026-10-02,8\n",
     "Clicks;Date;Slashtag;mine\r\n7;01.10.2026;a;x\r\n;;;\r\n8;2.10.2026;b;\r\n",
-    "# counted on Monday\n\ndate\tslashtag\tclicks\n2026-10-01 00:00:00\ta\t7.0\n2026-10-02\tb\t8\n",
+    "# counted on Monday\n\ndate\tslashtag\tclicks\n2026-10-01 00:00:00\ta\t7.00\n2026-10-02\tb\t8\n",
     '{"slashtag": "a", "date": "2026-10-01", "clicks": 7.0}\n'
     '{"clicks": 8, "date": "2026-10-02", "slashtag": "b"}',
 ]
