@@ -125,6 +125,8 @@ def test_a_month_that_is_counted_again_shows_a_late_click(cli: Cli, own: Sandbox
     (row,) = [row for row in objects(ran.out) if row["change"] == "changed"]
     assert (ran.code, row["key"], row["old"], row["new"]) == (1, "spring, 2024-01-10", 5, 8)
     assert "warning: " not in ran.err
+    assert cli("diff", *files, "-o", str(tmp_path / "d.parquet")).code == 1
+    assert (tmp_path / "d.parquet").exists()
     Path(files[0]).with_suffix(".csv").write_text("slashtag,clicks\na,1\n")
     ran = cli("diff", *[files[0].replace(".xlsx", ".csv")] * 2)
     assert (ran.code, ran.err.count("warning: ")) == (0, 2)  # of which days they are

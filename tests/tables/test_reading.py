@@ -133,7 +133,9 @@ def test_records_of_json_may_lack_members() -> None:
 
 def test_a_row_keeps_the_number_of_its_line() -> None:
     content = b'# about\n\nslashtag,destination\n\nk0,"a\nb"\nk1,c\n'
-    assert [line for line, _ in load_table(io.BytesIO(content), "x").rows()] == [5, 7]
+    records = b'{"slashtag": "k0"}\n\n{"slashtag": "k1"}\n'
+    for data, lines in ((content, [5, 7]), (records, [1, 3])):
+        assert [line for line, _ in load_table(io.BytesIO(data), "x").rows()] == lines
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,12 @@ def _csv(text: TextIO) -> Iterator[Line]:
 
 def _json(text: TextIO) -> Iterator[Line]:
     decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-    def records() -> Iterator[dict[str, Any]]:
-        text.seek(0)
-        return (decode(line) for line in text if line.strip())
-
     # Read twice: a record may lack a member, or have one more than the others.
-    names = list(dict.fromkeys(chain.from_iterable(records())))
-    yield 1, names
-    for n, record in enumerate(records(), 2):
-        yield n, [record.get(name) for name in names]
+    names = dict[str, Any]()
+    for line in filter(str.strip, text):
+        names |= decode(line)
+    yield 0, [*names]
+    text.seek(0)
+    for n, line in enumerate(text, 1):
+        if line.strip():
+            yield n, [*map(decode(line).get, names)]
