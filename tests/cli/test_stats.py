@@ -37,8 +37,9 @@ def test_all_dimensions_of_a_span_are_rows_beside_those_before(cli: Cli, box: Sa
         assert true is may or days == {str(day): n for day, n in true.clicks.items() if n}
         assert found == {each: getattr(true, each) for each in found}
         assert {*found} == {"device", "browser", "platform", "country", "referrer"}
-    before = f"compared with 2024-05-01..2024-05-31: {may.total_clicks} clicks, "
-    assert f"2024-06-01..2024-06-30 (UTC): {june.total_clicks} clicks, {before}" in ran.err
+    now, then = june.total_clicks, may.total_clicks
+    before = f"compared with 2024-05-01..2024-05-31: {then} clicks, {100 * (now - then) / then:+.1f} %; "
+    assert f"2024-06-01..2024-06-30 (UTC): {now} clicks, {before}" in ran.err
 
 
 @pytest.mark.parametrize("span", ["2023", "alltime"])
@@ -95,6 +96,7 @@ def test_hours_of_the_log_are_those_of_the_rows(cli: Cli, box: Sandbox) -> None:
     log = Counter(f"{click.at:%FT%H:%M}"[:13] for click in read_log(box))
     timed = [row for row in rows if row["hour"]]
     assert len(timed) == 72
+    assert f": {sum(row['clicks'] for row in rows)} clicks, compared" in ran.err
     for row in timed:
         assert row["clicks"] == log[row["hour"][:13]]
         assert row["clicks_before"] == log[row["compared_with"][:13]]
