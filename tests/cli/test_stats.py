@@ -92,7 +92,8 @@ def test_months_are_counted_by_labels(cli: Cli, box: Sandbox) -> None:
 
 
 def test_hours_of_the_log_are_those_of_the_rows(cli: Cli, box: Sandbox) -> None:
-    rows = objects(cli("stats", "2024-06-03..2024-06-05", "--by", "hour", "--compare", "previous").out)
+    ran = cli("stats", "2024-06-03..2024-06-05", "--by", "hour", "--compare", "previous")
+    rows = objects(ran.out)
     log = Counter(f"{click.at:%FT%H:%M}"[:13] for click in read_log(box))
     timed = [row for row in rows if row["hour"]]
     assert len(timed) == 72
