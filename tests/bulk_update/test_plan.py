@@ -164,6 +164,7 @@ async def test_errors_of_a_file_are_all_told_and_nothing_is_sent(
     with pytest.raises(ChangesError) as raised:
         await run(session, tmp_path / "changes.csv", text)
     assert [problem.line for problem in raised.value.problems] == lines
+    assert str(raised.value).startswith(f"{len(lines)} error")
     assert "ppp" not in f"{raised.value}{raised.value.problems}"
     assert puts(box) == []
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == ["changes.csv"]

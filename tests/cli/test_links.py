@@ -167,12 +167,6 @@ def test_a_file_is_shown_then_carried_out_and_what_is_left_is_told(
     assert "hush" not in shown.out + shown.err + ran.err + path.with_name("changes.results.jsonl").read_text()
 
 
-def test_many_wrong_rows_are_one_line_with_their_number(cli: Cli, own: Sandbox, write: Write) -> None:
-    path = write(*({"slashtag": f"a{n}", "redirect_code": 1} for n in range(60)))
-    ran = cli("urls", "update", "--from", str(path))
-    assert (ran.code, "60 errors" in ran.error, puts(own)) == (2, True, [])
-
-
 def test_what_is_doubtful_is_sent_with_yes_only(cli: Cli, own: Sandbox, write: Write) -> None:
     update = (
         "urls",
