@@ -7,6 +7,7 @@ import pty
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import PIPE
 
@@ -14,8 +15,9 @@ import pytest
 from openpyxl import load_workbook
 
 from slashtag.sandbox import Sandbox
-from slashtag.tables import _workbook
+from slashtag.tables import _workbook, load_table
 from tests.support.processes import run
+from tests.support.tables import cells
 
 from .conftest import Cli, Serve, objects
 from .test_entry import SCRIPT
@@ -48,6 +50,33 @@ def test_a_file_has_the_rows_of_stdout(cli: Cli, tmp_path: Path, form: str, comm
     assert f"{len(expected)} rows to {path}; " in ran.err
     assert "span: 2024-06-01..2024-06-30, compared with: 2024-05-01..2024-05-31, complete: true" in ran.err
     assert READ[form](path) == expected
+
+
+#: A command, and the zone, the days compared with and the links of which it says that its file is.
+TOLD = """
+urls list                                           |        |                        |
+tags list                                           |        |                        |
+export urls                                         |        |                        |
+export tags                                         |        |                        |
+stats 2024-06 --untagged --timezone +02:00          | +02:00 |                        | no tag
+stats 2024-06 --tag TAG --compare 2024-01           | +00:00 | 2024-01-01..2024-01-31 | tag TAG
+top 2024-06 --tag TAG                               | +00:00 | 2024-05-01..2024-05-31 | tag TAG
+export clicks 2024-06 --tag TAG --timezone +02:00   | +02:00 |                        | tag TAG
+"""
+
+
+@pytest.mark.parametrize(("arguments", "zone", "before", "selected"), cells(TOLD))
+def test_a_file_says_what_it_is(
+    cli: Cli, box: Sandbox, tmp_path: Path, arguments: str, zone: str, before: str, selected: str
+) -> None:
+    path, tag = tmp_path / "x.xlsx", box.truth.tags()[0].name
+    cli(*(tag if word == "TAG" else word for word in arguments.split()), "-o", str(path))
+    about = load_table(path).about
+    assert about is not None
+    assert datetime.fromisoformat(about.collected).tzinfo == UTC
+    assert (about.account, about.timezone) == (f"{box.base_url}/api/v1/", zone)
+    assert (about.compared_with, about.selected) == (before, selected.replace("TAG", tag))
+    assert about.span == "2024-06-01..2024-06-30" * bool(zone)
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])
