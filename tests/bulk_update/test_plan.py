@@ -181,21 +181,21 @@ async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updat
         f"{FIRST + 2},a2,https://x.example/,302,",
         f"{FIRST + 3},a3,https://x.example/,302,2024-01-01 00:00:00",
         f"{FIRST + 4},a4,https://x.example/,302,01/01/2024",
+        f"{FIRST + 5},b5,https://www.example/5,302,",
     ]
-    listed = [f"{row},https://sho.example/a{n}" for n, row in enumerate(rows)]
+    # The short URL of one that is renamed is what it was, that of the other what it becomes.
+    listed = [f"{row},https://sho.example/{'ab'[n == 5]}{n}" for n, row in enumerate(rows)]
     text = "\n".join(["id,slashtag,destination,redirect_code,updated_at,short_url", *listed])
     for again in (False, True):
         # As a data frame writes it.
         outcomes = await run(session, tmp_path / "links.csv", text)
-        done = [] if again else [(3, "done"), (4, "done")]
-        assert sorted((each.line, each.status) for each in outcomes) == [
-            *done,
-            (5, "changed"),
-            (6, "changed"),
-        ]
+        done = [] if again else [(3, "done"), (4, "done"), (7, "done")]
+        assert sorted((each.line, each.status) for each in outcomes) == sorted(
+            [*done, (5, "changed"), (6, "changed")]
+        )
     preview = await BulkUpdate(session, tmp_path / "links.csv").preview()
-    assert (preview.unchanged, [each.status for each in preview.left]) == (3, ["changed"] * 2)
-    assert sorted(id - FIRST for id, _ in puts(box)) == [1, 2]
+    assert (preview.unchanged, [each.status for each in preview.left]) == (4, ["changed"] * 2)
+    assert sorted(id - FIRST for id, _ in puts(box)) == [1, 2, 5]
 
 
 async def test_a_link_that_was_as_wanted_is_not_sent_once_somebody_has_changed_it(
