@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 from pathlib import Path
 from unittest.mock import Mock
@@ -10,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from slashtag import AsyncSession, Change, ExportError
-from slashtag.bulk_update import BulkUpdate, Difference, RowOutcome
+from slashtag.bulk_update import BulkUpdate, Difference
 from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import connect, until
 from tests.support.wire import Answer, Request, Wire, ok
@@ -37,27 +36,6 @@ async def test_changes_come_from_python_too(box: Sandbox, session: AsyncSession,
     assert set(destinations(box)) == {OTHER}
     with pytest.raises(TypeError, match="outcomes="):
         BulkUpdate(session, CHANGES)
-
-
-@pytest.mark.parametrize("timeout", [0.0001, 0.0005, 0.003])
-async def test_a_timeout_of_anext_loses_no_outcome(
-    box: Sandbox, session: AsyncSession, tmp_path: Path, timeout: float
-) -> None:
-    box.latency = 0.002
-    found: list[RowOutcome] = []
-    timeouts = 0
-    async with BulkUpdate(session, CHANGES, outcomes=tmp_path / "outcomes") as update:
-        while True:
-            try:
-                found.append(await asyncio.wait_for(anext(update), timeout))
-            except TimeoutError:
-                timeouts += 1
-                await asyncio.sleep(0)
-            except StopAsyncIteration:
-                break
-    assert timeouts
-    assert sorted((each.line, each.status) for each in found) == [(n, "done") for n in range(1, 21)]
-    assert puts(box) == 20
 
 
 async def test_outcomes_that_nobody_reads_are_recorded(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -16,7 +15,6 @@ from slashtag import (
     AsyncSession,
     BadRequestError,
     DateRange,
-    ExportError,
     Failure,
     InvalidRequestError,
     ServerError,
@@ -111,6 +109,7 @@ async def test_every_link_and_every_tag_is_a_row_in_order(
         for url in box.truth.urls()
     ]
     assert (len(NAMED_URLS.names), told[-1]) == (len(kept.rows[0]), (60, None))
+    assert threading.main_thread().name not in kept.threads
     tags = Kept()
     assert (await export_tags(session, tags)).rows == 4
     assert tags.rows == [
@@ -306,30 +305,6 @@ async def test_what_is_written_and_does_not_add_up_shows_in_the_summary(
         days = DateRange("2023-01-01", "2023-01-05")
         summary = await export_clicks(session, days, kept, keys=["a"], dimensions=dimensions)
     assert summary.complete == complete
-
-
-async def test_rows_are_written_off_the_event_loop_and_cancelling_waits_for_them(
-    session: AsyncSession,
-) -> None:
-    writing, go_on = threading.Event(), threading.Event()
-    done: list[bool] = []
-
-    class Slow(Kept):
-        def write(self, rows: Iterable[Row], /) -> None:
-            writing.set()
-            done.append(go_on.wait(60))
-            raise ExportError("too late")
-
-    export = asyncio.create_task(export_urls(session, Slow()))
-    await asyncio.to_thread(writing.wait, 10)
-    for _ in range(2):
-        export.cancel()
-        await asyncio.sleep(0.01)
-    assert not export.done()
-    go_on.set()
-    with pytest.raises(asyncio.CancelledError):
-        await export
-    assert done == [True]
 
 
 #: What becomes of the account, and whether an export that was interrupted before begins anew.
