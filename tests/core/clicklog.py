@@ -112,21 +112,24 @@ def _click(at: datetime, drawn: int) -> Click:
 
 
 class Service:
-    """Answer statistics calls by counting in a log, in the shapes of the document."""
+    """Answer statistics calls by counting in a log, in the shapes of the document.
+
+    Answers for fewer days than `least_days` come without `clicks`.
+    """
 
     def __init__(
         self,
         log: list[Click],
         *,
         exclusive: bool = False,
-        one_day_clicks: bool = True,
+        least_days: int = 1,
         named_states: int = 99,
     ) -> None:
         self._log: dict[str, list[Click]] = {}
         for click in log:
             self._log.setdefault(click.key, []).append(click)
         self._exclusive = exclusive
-        self._one_day_clicks = one_day_clicks
+        self._least_days = least_days
         self._named_states = named_states
         self.asked: list[Call[Any]] = []
 
@@ -167,7 +170,7 @@ class Service:
             "country": self._map(click.country for click in log),
             "referrer": {"Direct": len(log)},
         }
-        if len(days) > 1 or self._one_day_clicks:
+        if len(days) >= self._least_days:
             data["clicks"] = days
         return data
 

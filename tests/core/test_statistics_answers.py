@@ -85,18 +85,18 @@ many = examples(50)
 
 
 @many
-@given(scenes, st.integers(0, 100), chosen_keys, clicklog.zones(), range_ends, st.booleans())
+@given(scenes, st.integers(0, 100), chosen_keys, clicklog.zones(), range_ends, st.sampled_from([1, 2]))
 def test_a_range_of_dates_is_the_count_of_them(
     scene: tuple[list[Click], date],
     length: int,
     keys: list[str],
     zone: tzinfo,
     range_end: str,
-    one_day_clicks: bool,
+    least_days: int,
 ) -> None:
     log, first = scene
     last = first + timedelta(days=length)
-    service = Service(log, exclusive=range_end == "exclusive", one_day_clicks=one_day_clicks)
+    service = Service(log, exclusive=range_end == "exclusive", least_days=least_days)
     stats = ask(DateRange(first, last), keys, zone, service, range_end)
     inside = [c for c in log if c.key in keys and first <= c.at.astimezone(zone).date() <= last]
     check_range(stats, inside, (first, last), zone)
@@ -123,12 +123,10 @@ def test_a_range_of_seconds_is_the_count_of_them(
 
 
 @many
-@given(clicklog.scenes(1), clicklog.zones(), st.booleans())
-def test_a_day_is_the_count_of_it(
-    scene: tuple[list[Click], date], zone: tzinfo, one_day_clicks: bool
-) -> None:
+@given(clicklog.scenes(1), clicklog.zones(), st.sampled_from([1, 2]))
+def test_a_day_is_the_count_of_it(scene: tuple[list[Click], date], zone: tzinfo, least_days: int) -> None:
     log, day = scene
-    stats = ask(Day(day), KEYS, zone, Service(log, one_day_clicks=one_day_clicks))
+    stats = ask(Day(day), KEYS, zone, Service(log, least_days=least_days))
     inside = [click for click in log if click.at.astimezone(zone).date() == day]
     check_range(stats, inside, (day, day), zone)
 

@@ -91,7 +91,7 @@ async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSessi
 
 
 async def test_days_that_the_service_leaves_out_are_counted_by_hours(
-    session: AsyncSession, box: Sandbox
+    session: AsyncSession, box: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     def without_days(_: Any, answered: Any) -> Any:
         data = {name: each for name, each in answered.data.items() if name != "clicks"}
@@ -100,6 +100,7 @@ async def test_days_that_the_service_leaves_out_are_counted_by_hours(
     with altered(box, without_days):
         found = await hourly_clicks(session, "2024-10-26", "2024-10-27")
     assert sum(found.values()) == box.truth.range("2024-10-26", "2024-10-27").total_clicks > 0
+    assert not caplog.records
 
 
 async def test_hours_to_come_are_not_asked_for(session: AsyncSession, box: Sandbox) -> None:

@@ -99,14 +99,14 @@ accounts = st.tuples(
     accounts,
     st.sampled_from(ZONES),
     st.randoms(use_true_random=False),
-    st.booleans(),
+    st.sampled_from([1, 2, 99]),
     st.none() | st.integers(-3, 40),
 )
 def test_what_is_inferred_is_what_is_asked_alone_for_hardly_more_requests(
     drawn: tuple[int, int, int, float],
     zone: tzinfo,
     order: random.Random,
-    one_day_clicks: bool,
+    least_days: int,
     days_to_come: int | None,
 ) -> None:
     seed, n, days, density = drawn
@@ -116,7 +116,7 @@ def test_what_is_inferred_is_what_is_asked_alone_for_hardly_more_requests(
     log = account(seed, n, days, density, first)
     keys = [f"k{i}" for i in range(n)]
     query = DateRange(first, first + timedelta(days=days - 1))
-    options: dict[str, Any] = {"one_day_clicks": one_day_clicks}
+    options: dict[str, Any] = {"least_days": least_days}
     alone = table(Service(log, **options), query, keys, timezone=zone, inferred=False)
     order.shuffle(keys)
     service = Service(log, **options)
