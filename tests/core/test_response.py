@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
@@ -388,6 +388,7 @@ def test_no_part_of_a_secret_is_left_at_the_end_of_the_excerpt(form: str) -> Non
             assert len(excerpt) == length
 
 
+@example("pass\U0001f600wörd\n", "json in json", "", "")
 @given(
     st.text(min_size=8, max_size=50),
     st.sampled_from(sorted(FORMS)),
