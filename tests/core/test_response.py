@@ -170,10 +170,16 @@ def test_another_success_than_200_is_unexpected_and_final(status: int) -> None:
     assert (type(error), error.status, retryable(STATS, error)) == (UnexpectedResponseError, status, False)
 
 
-def test_a_200_whose_envelope_says_something_else_may_be_asked_again() -> None:
-    error = error_of(STATS, 200, envelope(201, "ok", {"total_clicks": 1}))
+@pytest.mark.parametrize(("told", "message"), [(201, "ok"), (200, "Partial.")])
+def test_a_200_whose_envelope_says_something_else_may_be_asked_again(told: int, message: str) -> None:
+    error = error_of(STATS, 200, envelope(told, message, {"total_clicks": 1}))
     assert (type(error), error.status) == (UnexpectedResponseError, 200)
     assert retryable(STATS, error)
+
+
+@pytest.mark.parametrize("message", ["ok", "OK.", "Success"])
+def test_a_success_says_so(message: str) -> None:
+    assert parse(STATS, 200, {}, envelope(200, message, {"total_clicks": 1})).total_clicks == 1
 
 
 # --- the two kinds of 429 ------------------------------------------------------------------------------

@@ -128,6 +128,8 @@ def _data(call: Call[Any], body: bytes | bytearray, report: ReportUnreadable) ->
         envelope, is_read = _decode(Envelope[Any], body, report), False
     if envelope.status != 200:
         raise ValueError(f"the envelope says {envelope.status}")
+    if (envelope.message or "ok").strip(" .!").lower() not in ("ok", "success"):
+        raise ValueError(f"the message is {envelope.message!r}")
     if envelope.data is UNSET:
         raise ValueError("the envelope has no data")
     return envelope.data if is_read else _read(returns, envelope.data, report)
