@@ -24,8 +24,6 @@ LinkIds = tuple[int, ...]
 #: A slashtag, and the ids of its links.
 Link = tuple[str, LinkIds]
 
-#: A table asks so many slashtags one by one: the whole batch, its first half and a check cost no less.
-FEW_KEYS = 3
 #: Bytes that percent-encoding leaves as they are; any other becomes three.
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 #: Bytes of a request target reserved for parameters other than url_keys.

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from .._core.batches import FEW_KEYS, Selector
+from .._core.batches import Selector
 from .._core.limits import MAX_KEYS
 from .._core.queries import Plan
 from .._core.search.cells import TOTAL, Answer, Label, Question
@@ -31,10 +31,9 @@ from .run import StatsRun
 
 R = TypeVar("R", bound=Statistics)
 
-#: Batches of the first group, at most, as a share of all and in number; each group is GROWTH times larger
-#: than the one before, up to MOST batches. Twice as many at once save 4 % of the requests, and take twice the
-#: time to be packed.
-FIRST_SHARE, MOST_FIRST, GROWTH, MOST = 1 / 5, 20, 4, 50
+#: Batches of the first group, at most, as a share of all and in number, and of each of the others. Twice as
+#: many at once save 4 % of the requests, and take twice the time to be packed.
+FIRST_SHARE, MOST_FIRST, MOST = 1 / 5, 20, 50
 #: Batches times windows of a group, at most, which bounds the memory.
 MOST_WINDOWS = 600
 #: Groups, and windows of each, under way at once: others fill the pauses between the rounds of one.
@@ -51,7 +50,9 @@ async def collect_each(
     infers = inferred and not has_tags and plan.query._answer_type is RangeAnswer
     if infers:
         most = max(1, min(MOST, MOST_WINDOWS // max(1, len(plan._time_slices))))
-        groups = growing(selectors, most, from_end=not ordered)
+        first = max(1, min(MOST_FIRST, most, int(FIRST_SHARE * len(selectors))))
+        batches = selectors if ordered else selectors[::-1]
+        groups = [batches[:first], *(batches[n : n + most] for n in range(first, len(batches), most))]
     else:
         # Ordered results wait for the others of their group.
         size = len(selectors) if not ordered else MAX_KEYS if has_tags else 1
@@ -106,7 +107,7 @@ class _Group(Generic[R]):
         alone, window = self._run.alone, time_slice.window
         assert window is not None
         batches = [[key for key in each.keys if key not in alone] for each in self._selectors]
-        search = Search(filter(None, batches), few=FEW_KEYS)
+        search = Search(filter(None, batches))
         search.unresolved += [name for name in self._names if name in alone]
         rounds = search.rounds()
         while True:
@@ -188,17 +189,6 @@ class _Group(Generic[R]):
         if more > 0:
             self._told[time_slice] += more
             self._run.done(more)
-
-
-def growing(batches: Sequence[Selector], most: int, *, from_end: bool) -> list[Sequence[Selector]]:
-    """Return batches in groups, each larger than the one before."""
-    groups: list[Sequence[Selector]] = []
-    left, size = batches, max(1, min(MOST_FIRST, most, int(FIRST_SHARE * len(batches))))
-    while left:
-        groups.append(left[-size:] if from_end else left[:size])
-        left = left[:-size] if from_end else left[size:]
-        size = min(most, GROWTH * size)
-    return groups
 
 
 def counts_of(stats: RangeStats, window: Window) -> Answer:

@@ -34,6 +34,7 @@ def _small_requests() -> Iterable[None]:
         # Else batches with many clicks a key, and as these are few with any, would be asked key by key.
         patch.setattr(search, "DENSE", 999)
         patch.setattr(search, "DENSE_SHARE", 999)
+        patch.setattr(search, "FEW_KEYS", 1)
         yield
 
 
@@ -66,8 +67,8 @@ def batches_of(keys: Sequence[str]) -> list[list[str]]:
 class Run:
     """A finished search, its results with those of unresolved keys, and what each round asked."""
 
-    def __init__(self, count: int, service: Service, **options: Any) -> None:
-        self.search = Search(batches_of(names(count)), **options)
+    def __init__(self, count: int, service: Service) -> None:
+        self.search = Search(batches_of(names(count)))
         self.rounds: list[list[tuple[tuple[str, ...], bool]]] = []
         for round_ in self.search.rounds():
             for question in round_:

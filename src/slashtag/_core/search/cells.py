@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 
 from ..batches import halves
 from ..limits import MAX_KEYS
@@ -86,8 +85,7 @@ class Cell:
         for label, number in self.numbers.items():
             if low[number] < high[number] and label != TOTAL:
                 profile.setdefault(label[0], {})[label] = 1 - 0.5 ** (high[number] - low[number])
-        # Those with few labels tell most: `confusion` ends there.
-        return dict(sorted(profile.items(), key=lambda pair: len(pair[1])))
+        return profile
 
     def tree(self) -> Iterator[Cell]:
         """Yield the cell, and those into which it was halved."""
@@ -206,8 +204,3 @@ def strangers(cells: Iterable[Cell]) -> list[Cell]:
             used.update(cell.questions)
             found.append(cell)
     return found
-
-
-def by_digest(key: str, numbers: Iterable[int]) -> list[int]:
-    """Return numbers in an order as if by chance, but the same in each process: a journal has the answers."""
-    return sorted(numbers, key=lambda number: sha256(repr((key, number)).encode()).digest())

@@ -28,10 +28,14 @@ depends on the batches and the answers alone, so that a second run can replay a 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from random import Random
 
 from ..batches import halves
 from .bounds import Bounds
-from .cells import Answer, Cell, Question, by_digest, confusion, difference, dimensions, is_sound, strangers
+from .cells import Answer, Cell, Question, confusion, difference, dimensions, is_sound, strangers
+
+#: Batches of so many keys are asked key by key: the whole, its first half and a check cost no less.
+FEW_KEYS = 3
 
 #: Most cells whose counts are taken apart from one answer. In tables of 1, 3, 7 and 30 days 6 takes 4 % more
 #: requests, 8 and 16 take 1.5 % more, no bound takes 1 % more requests and 9 % more rounds.
@@ -57,14 +61,13 @@ Rounds = Iterator[Sequence[Question]]
 
 
 class Search:
-    """Search of some batches, those of more than `few` keys; answer the questions of each of its `rounds`."""
+    """Search of some batches; answer the questions of each of its `rounds`."""
 
-    def __init__(self, batches: Iterable[Sequence[str]], *, few: int = 1) -> None:
+    def __init__(self, batches: Iterable[Sequence[str]]) -> None:
         #: The counts of keys that have any, at the end.
         self.results: dict[str, Answer] = {}
         #: Keys that must be asked alone; take them out.
         self.unresolved: list[str] = []
-        self._few = few
         self._bounds = Bounds()
         #: In their order; a dict, as the order of a set differs from process to process.
         self._roots: dict[Cell, None] = {}
@@ -118,7 +121,7 @@ class Search:
         root.cost = cost
         self._roots[root] = None
         self._open.append(root)
-        if len(keys) <= self._few:
+        if len(keys) <= FEW_KEYS:
             self._leave([root])
 
     def _leave(self, roots: Iterable[Cell]) -> None:
@@ -292,7 +295,7 @@ class Search:
                 best.add(cell, profile)
 
     def _carry(self, questions: Iterable[Question]) -> None:
-        """Ask cells without counts again where there is room, the largest first, or halves of them."""
+        """Ask cells without counts again where there is room, the largest first."""
         high = self._bounds.high
         cells = [cell for cell in self._empty if cell.root in self._roots and not cell.total(high)]
         cells.sort(key=lambda cell: len(cell.keys))
@@ -302,9 +305,6 @@ class Search:
                 cell = cells.pop()
                 if question.has_room(cell):
                     question.add(cell)
-                elif len(cell.keys) > question.room and len(cell.keys) > 1:
-                    cell.halve(self._bounds)  # without counts it states no equation, which may contradict
-                    cells += cell.halves
                 else:
                     left.append(cell)
             cells += reversed(left)
@@ -316,21 +316,18 @@ class Search:
         code_of: dict[Cell, int] = {}
         for root in roots:
             clicked = [cell for cell in root.leaves() if cell.total(self._bounds.low)]
-            code_of |= zip(clicked, by_digest(root.keys[0], range(1, 2**CHECKS)), strict=False)
-        # Those that seem to have none may lack a click that another has by mistake.
-        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
-        is_few = len(code_of) <= CHECKS
-        if is_few:  # each in a question of its own, and those without counts too
-            code_of = {cell: 1 << n for n, cell in enumerate(code_of)}
-        sets = [[cell for cell, code in code_of.items() if code >> n & 1] for n in range(CHECKS)]
+            # As if by chance, but the same in each process: a journal has the answers.
+            codes = Random(root.keys[-1]).sample(range(1, 2**CHECKS), len(clicked))
+            code_of |= zip(clicked, codes, strict=True)
         questions: list[Question] = []
-        for cells in [*sets, empty] if is_few else sets:
+        for n in range(CHECKS):
             question = None
-            for cell in cells:
+            for cell in [cell for cell, code in code_of.items() if code >> n & 1]:
                 if question is None or not question.has_room(cell):
                     questions.append(question := Question())
                 question.add(cell)
-        if not is_few:
-            self._empty = list(dict.fromkeys((*self._empty, *empty)))
-            self._carry(questions)
+        # Those that seem to have none may lack a click that another has by mistake.
+        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
+        self._empty = list(dict.fromkeys((*self._empty, *empty)))
+        self._carry(questions)
         return questions
