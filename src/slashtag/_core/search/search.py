@@ -28,7 +28,7 @@ depends on the batches and the answers alone, so that a second run can replay a 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from random import Random
+from zlib import crc32
 
 from ..batches import halves
 from .bounds import Bounds
@@ -295,7 +295,7 @@ class Search:
                 best.add(cell, profile)
 
     def _carry(self, questions: Iterable[Question]) -> None:
-        """Ask cells without counts again where there is room, the largest first."""
+        """Ask cells without counts again where there is room, the largest first, or halves of them."""
         high = self._bounds.high
         cells = [cell for cell in self._empty if cell.root in self._roots and not cell.total(high)]
         cells.sort(key=lambda cell: len(cell.keys))
@@ -305,6 +305,9 @@ class Search:
                 cell = cells.pop()
                 if question.has_room(cell):
                     question.add(cell)
+                elif len(cell.keys) > question.room and len(cell.keys) > 1:
+                    cell.halve(self._bounds)  # without counts it states no equation, which may contradict
+                    cells += cell.halves
                 else:
                     left.append(cell)
             cells += reversed(left)
@@ -316,9 +319,10 @@ class Search:
         code_of: dict[Cell, int] = {}
         for root in roots:
             clicked = [cell for cell in root.leaves() if cell.total(self._bounds.low)]
-            # As if by chance, but the same in each process: a journal has the answers.
-            codes = Random(root.keys[-1]).sample(range(1, 2**CHECKS), len(clicked))
-            code_of |= zip(clicked, codes, strict=True)
+            # Others for each batch, but the same in each process: a journal has the answers. Steps by a prime
+            # number, which 2**CHECKS - 1 is no multiple of, come to each code once.
+            start = crc32(root.keys[0].encode())
+            code_of |= {cell: 1 + (start + 97 * n) % (2**CHECKS - 1) for n, cell in enumerate(clicked)}
         questions: list[Question] = []
         for n in range(CHECKS):
             question = None
