@@ -53,6 +53,8 @@ async def collect_each(
         first = max(1, min(MOST_FIRST, most, int(FIRST_SHARE * len(selectors))))
         batches = selectors if ordered else selectors[::-1]
         groups = [batches[:first], *(batches[n : n + most] for n in range(first, len(batches), most))]
+        # Each in its own order: a search packs first what has most clicks, or takes a tenth more requests.
+        groups = groups if ordered else [group[::-1] for group in groups]
     else:
         # Ordered results wait for the others of their group.
         size = len(selectors) if not ordered else MAX_KEYS if has_tags else 1

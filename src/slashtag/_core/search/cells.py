@@ -195,11 +195,11 @@ def confusion(mine: Profile, theirs: Profile, most: float) -> float:
     return swaps + alike
 
 
-def strangers(cells: Iterable[Cell]) -> list[Cell]:
-    """Return cells; of those once asked together only the first."""
+def strangers(cells: Iterable[Cell], bounds: Bounds) -> list[Cell]:
+    """Return cells, those that may have most counts first; of those once asked together only one."""
     found: list[Cell] = []
     used: set[Question] = set()
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: -cell.total(bounds.high)):
         if used.isdisjoint(cell.questions):
             used.update(cell.questions)
             found.append(cell)

@@ -264,14 +264,14 @@ class Search:
         # Halves that must still be told apart, at most.
         left = len(cells) + sum(len(cell.keys) - 1 for cell in self._open if not cell.halves)
         if left + sum(root.cost - (1 + WASTE) * len(root.keys) for root in self._roots) > 0:
-            return [Question([cell]) for cell in strangers(cells)]
+            return [Question([cell]) for cell in strangers(cells, self._bounds)]
         repeats = [cell for cell in cells if cell.questions]
         packed: list[Question] = []
         self._place([cell for cell in cells if not cell.questions], packed, MOST_CONFUSION)
         if len(packed) >= FEW_REQUESTS:
             self._place([cell for cell in repeats if not cell.halves], packed, MOST_CONFUSION, opens=False)
         else:
-            again = strangers(repeats)
+            again = strangers(repeats, self._bounds)
             self._place(again, packed, MOST_CONFUSION_AGAIN)
             asked = {cell for question in packed for cell in question.cells}
             alone = [Question([cell]) for cell in again if cell not in asked]
@@ -323,15 +323,20 @@ class Search:
             # number, which 2**CHECKS - 1 is no multiple of, come to each code once.
             start = crc32(root.keys[0].encode())
             code_of |= {cell: 1 + (start + 97 * n) % (2**CHECKS - 1) for n, cell in enumerate(clicked)}
+        # Those that seem to have none may lack a click that another has by mistake.
+        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
+        is_few = len(code_of) <= CHECKS
+        if is_few:  # each in a question of its own, and those without counts too
+            code_of = {cell: 1 << n for n, cell in enumerate(code_of)}
+        sets = [[cell for cell, code in code_of.items() if code >> n & 1] for n in range(CHECKS)]
         questions: list[Question] = []
-        for n in range(CHECKS):
+        for cells in [*sets, empty] if is_few else sets:
             question = None
-            for cell in [cell for cell, code in code_of.items() if code >> n & 1]:
+            for cell in cells:
                 if question is None or not question.has_room(cell):
                     questions.append(question := Question())
                 question.add(cell)
-        # Those that seem to have none may lack a click that another has by mistake.
-        empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
-        self._empty = list(dict.fromkeys((*self._empty, *empty)))
-        self._carry(questions)
+        if not is_few:
+            self._empty = list(dict.fromkeys((*self._empty, *empty)))
+            self._carry(questions)
         return questions
