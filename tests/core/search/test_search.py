@@ -268,6 +268,8 @@ def test_one_change_at_any_time_or_old_answers_of_caches_give_the_truth_before_o
         (21, 5, [(0, ""), (3, ""), (10, "")], [(3, ""), (10, "")]),
         # Two changes, the second of which is in a batch that is asked again for the first.
         (15, 5, [(14, "00")], [(14, "00"), (2, "00"), (10, "00")]),
+        # Two changes: what contradicted others for the first has to be asked again for the second.
+        (32, 4, [(6, "00"), (30, "00")], [(6, "00"), (30, "00"), (10, "00"), (6, "00")]),
         # A batch that is forgotten leaves what was asked with it unchecked.
         (33, 3, [(n, "0") for n in (22, 32, 16, 3, 26)], [(n, "0") for n in (22, 32, 16, 3, 26, 8)]),
         # A link that has the click of one that seems to have none.
