@@ -260,13 +260,13 @@ class RunningSum(Generic[S]):
         """Add statistics of this class."""
         for name, value in self._members.items():
             more = getattr(part, name)
-            if name == "clicks_breakdown":
+            if isinstance(value, int):
+                self._members[name] = (value and more) if isinstance(value, bool) else value + more
+            elif name == "clicks_breakdown":
                 for year, months in more.items():
                     add_counts(value.setdefault(year, {}), months)
-            elif name in self._kind.DIMENSIONS:
-                add_counts(value, more)
             else:
-                self._members[name] = (value and more) if isinstance(value, bool) else value + more
+                add_counts(value, more)
         self.note(shared=part.shared)
         self._with_clicks += part.total > 0
 

@@ -79,9 +79,10 @@ def _decoder(returns: Any) -> msgspec.json.Decoder[Any]:
 
 def _decode(kind: Any, body: bytes | bytearray, report: ReportUnreadable = lambda text: None) -> Any:
     """Decode a body whose texts may not be Unicode; raises _UNDECODABLE."""
-    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+    try:
         return _decoder(kind).decode(body)
-    text = as_unicode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = as_unicode(body)
     if REPLACEMENT in text:
         report("texts that are not Unicode")
     return _decoder(kind).decode(text)

@@ -12,9 +12,9 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
+from math import inf
 from typing import Any
 
 import aiohttp
@@ -73,7 +73,9 @@ class Transport:
     loop: asyncio.AbstractEventLoop | None = None
     #: Our own sessions, by whether each request has a new connection.
     _own: dict[bool, aiohttp.ClientSession] = field(default_factory=dict[bool, aiohttp.ClientSession])
-    _deadlines: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
+    #: When each attempt under way has to end; one timer, of the first of them, costs less than one of each.
+    _deadlines: dict[asyncio.Timeout, float] = field(default_factory=dict[asyncio.Timeout, float])
+    _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         password = None if self.proxy is None else self.proxy.password
@@ -137,10 +139,12 @@ class Transport:
         failure: SlashtagError | None
         if self._is_closed:
             raise SessionClosedError("the session is closed")
-        deadline = asyncio.timeout_at(now + timeout)
-        self._deadlines.add(deadline)
+        deadline, end = asyncio.timeout(None), now + timeout
         try:
             async with deadline:
+                self._deadlines[deadline] = end
+                if not self._timer or end < self._timer.when():
+                    self._end_attempts(now)
                 status, headers, body = response = await self._send(call, is_fresh, written, max_bytes)
         except Exception as error:
             late = f"{timeout:.3g} s" if deadline.expired() else ""
@@ -159,7 +163,7 @@ class Transport:
                 headers=scrub.headers(headers),
             )
         finally:
-            self._deadlines.discard(deadline)
+            self._deadlines.pop(deadline, None)
         # Raised outside the handlers: aiohttp's errors have the request with its headers.
         raise failure
 
@@ -221,11 +225,20 @@ class Transport:
         text = self.scrubber.adding(call.secrets).text(describe(error)) + hint
         return TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
 
+    def _end_attempts(self, until: float) -> None:
+        """End the attempts whose deadline is not later than a time, and set the timer to the next one."""
+        for deadline, end in list(self._deadlines.items()):
+            if end <= until:
+                del self._deadlines[deadline]
+                deadline.reschedule(0.0)
+        if self._timer:
+            self._timer.cancel()
+        first = min(self._deadlines.values(), default=0.0)
+        self._timer = running_loop().call_at(first, self._end_attempts, first) if first else None
+
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
-        for deadline in self._deadlines:
-            with suppress(RuntimeError):  # it has passed
-                deadline.reschedule(0.0)
+        self._end_attempts(inf)
         for http in self._own.values():
             await http.close()
 

@@ -122,9 +122,8 @@ class Throttle:
         ticket = previous or Ticket()
         ticket.sent = now
         self.in_flight += 1
-        ready = self._due + SLACK if self.state == PACED else self._due
-        late = max(0.0, now - max(ready, self._paused_until))
-        idle = min(late, max(0.0, now - self._held))
+        ready = max(self._due + SLACK if self.state == PACED else self._due, self._paused_until)
+        idle = max(0.0, now - max(ready, self._held))
         self._idle += idle
         if self.outage.is_on:
             self._probe = ticket
@@ -138,7 +137,7 @@ class Throttle:
             self._pause(now + FLOOR)
         elif self.state == PACED and ticket.refusals < 2:
             self._since = min(self._since + idle, now)
-            self._due += late + 1 / self._pace(now)  # late departures are not made up for
+            self._due += max(0.0, now - ready) + 1 / self._pace(now)  # what is late is not made up for
         if self.state != PACED:
             self._due = now if self.in_flight < self._cap else inf
         return ticket
