@@ -113,6 +113,14 @@ async def test_links_of_a_tag_without_a_name_that_can_be_read_count_under_none()
     assert {tag: each.total for tag, each in found.items()} == {None: 1}
 
 
+@pytest.mark.parametrize("query", [JUNE, Year(2024)])
+async def test_an_account_without_links_and_tags_has_no_clicks(query: Any) -> None:
+    async with serving() as (_, api):
+        found = await api.stats.by_tag(query)
+        assert {tag: each.total for tag, each in found.items()} == {None: 0}
+        assert await api.stats.collect_each(query, keys=[], inferred=False).to_dict() == {}
+
+
 async def test_clicks_that_come_meanwhile_are_not_those_of_links_without_a_tag() -> None:
     async with serving() as (box, api):
         box.add_tag("mail")

@@ -57,7 +57,7 @@ async def collect_each(
         groups = groups if ordered else [group[::-1] for group in groups]
     else:
         # Ordered results wait for the others of their group.
-        size = len(selectors) if not ordered else MAX_KEYS if has_tags else 1
+        size = max(1, len(selectors)) if not ordered else MAX_KEYS if has_tags else 1
         groups = [selectors[n : n + size] for n in range(0, len(selectors), size)]
     # Held while a search takes answers apart, in a thread: the event loop would wait longer for several.
     deduction = asyncio.Lock()
