@@ -128,6 +128,7 @@ def test_a_server_reads_the_parameters_that_were_given(key: str, params: list[tu
         path, _, query = transport.url(call).raw_path_qs.partition("?")
         assert path == base.raw_path + call.path
         assert query.isascii()
+        assert "+" not in query  # read as a space, or as itself
         assert parse_qsl(query, keep_blank_values=True) == params
 
 

@@ -88,8 +88,7 @@ class Transport:
     def bind(self) -> None:
         """Bind the session to the event loop that first uses it; raises ConfigurationError in another."""
         loop = running_loop()
-        if self.loop is None:
-            self.loop = loop
+        self.loop = self.loop or loop
         if self.loop is not loop:
             raise ConfigurationError(
                 "the session belongs to another event loop: make one session for each loop and thread"
@@ -125,7 +124,9 @@ class Transport:
 
     def url(self, call: Call[Any]) -> URL:
         """Return the URL of a call, whose path is encoded already."""
-        return URL(f"{self.base}{call.path}", encoded=True).extend_query(call.params)
+        # Some servers read a plus sign in a query as one.
+        query = URL.build(query=call.params).raw_query_string.replace("+", "%20")
+        return URL(f"{self.base}{call.path}?{query}", encoded=True)
 
     async def exchange(self, call: Call[Any], now: float, timeout: float, max_bytes: int) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
