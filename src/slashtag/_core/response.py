@@ -36,7 +36,7 @@ R = TypeVar("R", bound=Record)
 ReportUnreadable = Callable[[str], object]
 
 #: Characters that are shown of what cannot be read.
-SHOWN = 60
+SHOWN = 100
 _NO_SECRETS = Scrubber(())
 _LONGEST_MESSAGE = 500
 
@@ -112,7 +112,7 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
             # As a key of statistics the text would be another one.
             value = None
         if value is None and given is not None:
-            report(f"{field.encode_name} of the {kind.__name__} {id}: {repr(given)[:SHOWN]}")
+            report(f"{field.encode_name} of the {kind.__name__} {id}: {repr(given)[:SCRUBBED_BYTES]}")
         members[field.name] = value
     return kind(**members)
 
@@ -172,7 +172,7 @@ def parse(
     # Where nothing is documented any 2xx is a success.
     if status == 200 or (call.returns is AnyData and 200 <= status < 300):
         try:
-            data: T = _data(call, body, lambda text: report(scrubber.text(text)))
+            data: T = _data(call, body, lambda text: report(scrubber.text(text)[:SHOWN]))
             return data
         except _UNDECODABLE as error:
             problem = str(error)
