@@ -152,6 +152,15 @@ def test_a_span_that_has_no_clicks_is_not_compared_with(compare: str) -> None:
         DateRange("2024-01-01", "2024-01-31").with_previous(UTC, NOW, compare)
 
 
+@pytest.mark.parametrize(
+    "span", ["0001-01-01..today", "0001..2023", "0001-01", "2024-01-01..9999-12-31", "2000..9998"]
+)
+@pytest.mark.parametrize("compare", ["previous", "last-year"])
+def test_what_begins_before_the_calendar_is_not_compared_with(span: str, compare: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        DateRange.parse(span).with_previous(UTC, NOW, compare)
+
+
 def test_date_times_of_pendulum_count_as_plain_ones() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     found = DateRange(pendulum.datetime(2024, 3, 1, tz="Europe/Berlin"), pendulum.datetime(2024, 10, 30))

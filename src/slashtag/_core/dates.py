@@ -136,11 +136,13 @@ def spans_to_compare(
 
 
 def _earlier(start: date, end: date, is_previous: bool) -> tuple[date, date]:
-    """Return the days before, or those a year before."""
-    if start.day == (end + DAY).day == 1:
-        count = _number(end) - _number(start) + 1
-        return _whole_months(_number(start) - (count if is_previous else max(count, 12)), count)
-    days = (end - start).days + 1
-    # A year is 52 weeks, or for more days as many weeks as they touch.
-    shift = (days if is_previous else 7 * max(52, -(-days // 7))) * DAY
-    return start - shift, end - shift
+    """Return the days before, or those a year before; raises InvalidRequestError."""
+    with suppress(ValueError, OverflowError):
+        if start.day == (end + DAY).day == 1:
+            count = _number(end) - _number(start) + 1
+            return _whole_months(_number(start) - (count if is_previous else max(count, 12)), count)
+        days = (end - start).days + 1
+        # A year is 52 weeks, or for more days as many weeks as they touch.
+        shift = (days if is_previous else 7 * max(52, -(-days // 7))) * DAY
+        return start - shift, end - shift
+    raise InvalidRequestError(f"the calendar has nothing to compare {start} to {end} with")
