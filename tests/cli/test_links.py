@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -13,7 +14,7 @@ import pytest
 
 from slashtag.cli.commands import links
 from slashtag.sandbox import Fault, Sandbox
-from tests.support.processes import LONGEST
+from tests.support.processes import LONGEST, python
 from tests.support.sandboxes import settle
 from tests.support.tables import cells
 
@@ -201,6 +202,15 @@ def test_a_run_that_is_ended_goes_on_and_its_undo_restores_all(
     assert (len(made), made.total()) == (60, 60)
     assert cli(*undo_of(ran.err)).code == 0
     assert [(url.slashtag, url.destination) for url in own.truth.urls()] == before
+
+
+def test_what_no_listing_shows_is_sent_once_by_all_processes(own: Sandbox, write: Write) -> None:
+    path = write({"slashtag": "a1", "password": PASSWORD, "domain_id": 0})
+    for seed in "12":  # of hashes, which decides the order of sets
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        ran = python("-m", "slashtag", "urls", "update", "--from", path, env=environment)
+        assert ran.returncode == 0, ran.stderr
+    assert len(puts(own)) == 1
 
 
 def test_a_limit_is_one_of_all_pages(cli: Cli, serve: Serve) -> None:

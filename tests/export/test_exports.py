@@ -19,6 +19,7 @@ from slashtag import (
     InvalidRequestError,
     ServerError,
     ShortUrl,
+    parse_zone,
 )
 from slashtag.export import (
     NAMED_URLS,
@@ -207,16 +208,17 @@ async def test_given_tags_have_a_row_a_day(box: Sandbox, session: AsyncSession, 
         await export_clicks(session, SPAN, kept, tags=["nobody"])
 
 
-@pytest.mark.parametrize("dimensions", [False, True])
+# In one of these zones it is another day now than in UTC.
+@pytest.mark.parametrize(("dimensions", "zone"), [(False, "+14:00"), (True, "-12:00")])
 async def test_a_range_that_is_not_over_ends_today(
-    box: Sandbox, session: AsyncSession, kept: Kept, dimensions: bool
+    box: Sandbox, session: AsyncSession, kept: Kept, dimensions: bool, zone: str
 ) -> None:
-    today = datetime.now(UTC).date()
+    today = datetime.now(parse_zone(zone)).date()
     start, end = today - timedelta(days=2), today + timedelta(days=400)
-    noon = datetime(start.year, start.month, start.day, 12, tzinfo=UTC)
+    noon = datetime.fromisoformat(f"{start}T12:00{zone}")
     for at in (noon - timedelta(seconds=1), datetime.now(UTC)):
         box.add_click(box.truth.urls()[0].slashtag, at, device="Desktop")
-    await export_clicks(session, DateRange(noon, end), kept, timezone="+00:00", dimensions=dimensions)
+    await export_clicks(session, DateRange(noon, end), kept, timezone=zone, dimensions=dimensions)
     assert {row[5 if dimensions else 4] for row in kept.rows} <= {start, start + timedelta(1), today}
     assert sum(int(str(row[-1])) for row in kept.rows if not dimensions or row[6] == "device") == 1
     # A range of times that ends today ends then.
@@ -225,7 +227,7 @@ async def test_a_range_that_is_not_over_ends_today(
     assert not any(row[-1] for row in earlier.rows)
     for nothing in (DateRange(today + timedelta(2), end), DateRange(end, end)):
         with pytest.raises(InvalidRequestError, match="starts"):
-            await export_clicks(session, nothing, kept)
+            await export_clicks(session, nothing, kept, timezone=zone)
 
 
 @pytest.mark.parametrize(

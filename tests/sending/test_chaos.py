@@ -11,6 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
+import aiohttp
 import pytest
 
 from slashtag import AsyncSession, OutcomeUnknownError, RetryPolicy, SlashtagError
@@ -85,9 +86,9 @@ class Server(asyncio.Protocol):
             self.transport.close()
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_no_answer_reaches_another_caller_and_no_write_is_done_twice(seed: int) -> None:
-    chance, done, opened = random.Random(seed), Counter[str](), set[Server]()
+@pytest.mark.parametrize("given", [False, True], ids=["own session", "given session"])
+async def test_no_answer_reaches_another_caller_and_no_write_is_done_twice(given: bool) -> None:
+    chance, done, opened = random.Random(given), Counter[str](), set[Server]()
     ends = Counter[str]()
     loop, before = asyncio.get_running_loop(), len(asyncio.all_tasks())
     server = await loop.create_server(lambda: Server(chance, done, opened), "127.0.0.1", 0)
@@ -114,7 +115,10 @@ async def test_no_answer_reaches_another_caller_and_no_write_is_done_twice(seed:
                 await task
 
     numbers = iter(range(400))
-    async with connect(url, timeout=0.25, retry=POLICY, concurrency=24) as session:
+    async with (
+        aiohttp.ClientSession() as http,
+        connect(url, timeout=0.25, retry=POLICY, concurrency=24, http=http if given else None) as session,
+    ):
         await asyncio.gather(*(work(session) for _ in range(40)))
         assert session.metrics.in_flight == session.metrics.waiting == 0
     server.close()

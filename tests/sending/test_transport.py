@@ -196,6 +196,7 @@ async def test_the_settings_of_a_given_session_do_no_harm(options: dict[str, Any
         await get(session)
         await get(session)
         await put(session)
+        assert session.metrics.statuses == {200: 3, 500: 1}
     for request in wire.requests:
         assert (request.headers["apikey"], request.headers["apisecret"]) == (APIKEY, APISECRET)
         assert request.path.startswith("/api/v1/urls")
