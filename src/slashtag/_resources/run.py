@@ -5,9 +5,9 @@ What fails                                         What follows
 a batch is refused (400, 403, 404, 413, 414)       its halves are sent (here, or by `_core/search`)
 a batch fails otherwise, and failures are told     its halves are sent, once each
 a slashtag alone                                   it is asked alone, once each time, in the rest of the run
-MOST_OF_PARTS requests, without a success          no part of what has failed is sent, until another succeeds
-MOST_IN_ROW requests, without a success, or        nothing more is sent, and all that is left fails as they do
-MOST_AT_FIRST before any success
+MOST_OF_PARTS requests, before any success         no part of what has failed is sent, until another succeeds
+MOST_AT_FIRST requests, before any success, or     nothing more is sent, and all that is left fails as they do
+MOST_IN_ROW later, without a success
 an unknown tag                                     the others are asked: it says nothing about them
 404, of a year or of all time                      the path of the document's samples is tried once
 """
@@ -46,7 +46,8 @@ SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Failures of a run without a success between them: each of the 32 batches that are under way by default may
-#: have a slashtag at fault, and then half of their first halves. All slashtags of a batch of 100 may be.
+#: have a slashtag at fault, and then half of their first halves. If all of the first batch are, others are
+#: asked before the service is taken for one that answers nothing. Later all of a batch of 100 may be.
 MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
 
 R = TypeVar("R", bound=Statistics)
@@ -103,14 +104,14 @@ class StatsRun:
         self._suspects: set[str] = set()
         #: Of these, all of batches that were not refused, and so failed after all attempts.
         self._tried: set[str] = set()
-        self._in_row, self._most_in_row = 0, MOST_AT_FIRST
+        self._in_row, self._most_of_parts, self._most_in_row = 0, MOST_OF_PARTS, MOST_AT_FIRST
         self._last: SlashtagError | None = None
         self._failed: dict[Selector, tuple[SlashtagError, list[TimeSlice]]] = {}
 
     async def collect(self, *plans: Plan[R]) -> R:
         """Send the requests of plans of one query, and return the sum.
 
-        A batch that fails is halved, one half after the other, until the slashtag at fault is asked alone.
+        A batch that fails is halved until the slashtag at fault is asked alone.
         """
         plan = plans[0]
         self.total = sum(map(len, plans))
@@ -122,26 +123,32 @@ class StatsRun:
         return running_sum.result()
 
     async def _work(self, plan: Plan[R], running_sum: RunningSum[R], request: StatsRequest) -> None:
-        """Add the answer of a request to the sum, or those of its parts."""
-        selector, time_slice = request.selector, request.time_slice
-        parts: list[Selector] = []
-        if len(selector.keys) > 1 and self.alone and not self.alone.isdisjoint(selector.keys):
-            parts = selector.apart(self.alone)
-        else:
-            try:
-                running_sum.add(await self.ask(request))
-                if selector.link_ids:
-                    running_sum.note(shared=selector.shared)
-            except SlashtagError as error:
-                if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
-                    parts = selector.halves()
+        """Add the answer of a request to the sum, or those of its parts.
+
+        Both halves are asked before one of them is halved: that which is answered ends a row of failures.
+        """
+        groups, time_slice = [[request.selector]], request.time_slice
+        while groups:
+            for selector in groups.pop():
+                parts: list[Selector] = []
+                if len(selector.keys) > 1 and self.alone and not self.alone.isdisjoint(selector.keys):
+                    parts = selector.apart(self.alone)
                 else:
-                    self.fail(selector, [time_slice], error)
-        if not parts:
-            self.done()
-        self.total += max(0, len(parts) - 1)
-        for part in parts:
-            await self._work(plan, running_sum, plan._request(part, time_slice))
+                    try:
+                        running_sum.add(await self.ask(plan._request(selector, time_slice)))
+                        if selector.link_ids:
+                            running_sum.note(shared=selector.shared)
+                    except SlashtagError as error:
+                        is_over = len(selector.keys) < 2 or self._in_row >= self._most_in_row
+                        if is_over or not self.may_go_on(error):
+                            self.fail(selector, [time_slice], error)
+                        else:
+                            parts = selector.halves()
+                if parts:
+                    self.total += len(parts) - 1
+                    groups.append(parts)
+                else:
+                    self.done()
 
     async def ask(self, request: StatsRequest) -> Any:
         """Return the statistics of a request; raises its error, at once if it is not sent any more.
@@ -153,7 +160,7 @@ class StatsRun:
             call = replace(call, again=True)
         if self._last is not None:
             is_part = bool(keys) and self._suspects.issuperset(keys)
-            if self._in_row >= (MOST_OF_PARTS if is_part else self._most_in_row):
+            if self._in_row >= (self._most_of_parts if is_part else self._most_in_row):
                 raise self._last.with_traceback(None)  # which would grow each time
             is_known = len(keys) > 1 or not self.alone.isdisjoint(keys)
             if is_known and not self._tried.isdisjoint(keys):
@@ -165,7 +172,7 @@ class StatsRun:
             error.add_note(f"while requesting {call.label}")
             self._note_failure(keys, error)
             raise
-        self._in_row, self._most_in_row = 0, MOST_IN_ROW
+        self._in_row, self._most_of_parts, self._most_in_row = 0, MOST_IN_ROW, MOST_IN_ROW
         if self._suspects:
             self._suspects.difference_update(keys)
             self._tried.difference_update(keys)

@@ -73,8 +73,8 @@ class Run:
         self._is_incomplete = False
         #: Requests that failed for good, without which the rest went on.
         self.failures = 0
-        #: What the same command goes on from, if it is there when this run ends early.
-        self.resumes_from: Path | None = None
+        #: What the same command goes on from: a file, if it is there at an early end, or a warehouse.
+        self.resumes_from: Path | str | None = None
         #: What ends the command, if anything does.
         self._signal = int(signal.SIGINT)
         self._status = Status()
@@ -215,9 +215,10 @@ class Run:
 
     def _kept(self) -> list[str]:
         """Return where a command that ended early goes on from, if anywhere."""
-        if self.resumes_from is None or not self.resumes_from.exists():
+        place = self.resumes_from
+        if place is None or (isinstance(place, Path) and not place.exists()):
             return []
-        return [f"run the same command again to go on: {self.resumes_from} has what was done so far"]
+        return [f"run the same command again to go on: {place} has what was done so far"]
 
     def _conclude(self) -> None:
         """Print what was wrong in a run that came to its end."""

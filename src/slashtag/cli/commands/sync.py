@@ -57,6 +57,7 @@ async def sync(
     warehouse = loading.Warehouse(target, destination, dataset=dataset)
     async with run.session(retry=RETRY) as session:
         with run.bars() as start_bar:
+            run.resumes_from = warehouse.place
             try:
                 loaded = await loading.load(
                     session,
