@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from slashtag import AsyncSession, Change, DateRange
+from slashtag import AsyncSession, Change, DateRange, RequestTimeoutError, RetryPolicy
 from slashtag.export import clicks_table, export_clicks
 from slashtag.sandbox import Sandbox
 from slashtag.tables import open_table
@@ -70,6 +70,12 @@ async def main(box: Sandbox, folder: Path) -> None:
         check(
             "the session goes on", (await session.stats.collect(QUERY, keys=keys)).total == truth.total_clicks
         )
+
+        once = RetryPolicy(max_attempts=1)
+        hasty = [session.with_options(timeout=n * 1e-5, retry=once) for n in range(1, 9)]
+        box.latency = 0.5
+        ends = await asyncio.gather(*(view.urls.page() for view in hasty), return_exceptions=True)
+        check("attempts end in time", {type(end) for end in ends} == {RequestTimeoutError})
 
 
 async def export(session: AsyncSession, path: Path) -> None:

@@ -75,7 +75,8 @@ class Transport:
     _own: dict[bool, aiohttp.ClientSession] = field(default_factory=dict[bool, aiohttp.ClientSession])
     #: When each attempt under way has to end; one timer, of the first of them, costs less than one of each.
     _deadlines: dict[asyncio.Timeout, float] = field(default_factory=dict[asyncio.Timeout, float])
-    _timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.Handle | None = None
+    _first: float = inf
 
     def __post_init__(self) -> None:
         password = None if self.proxy is None else self.proxy.password
@@ -106,7 +107,7 @@ class Transport:
 
     def _http(self, *, is_fresh: bool) -> aiohttp.ClientSession:
         """Return the aiohttp session whose connections are pooled, or new for each request."""
-        if self.given is not None:
+        if self.given:
             return self.given
         if is_fresh not in self._own:
             trace = aiohttp.TraceConfig()
@@ -144,7 +145,7 @@ class Transport:
         try:
             async with deadline:
                 self._deadlines[deadline] = end
-                if not self._timer or end < self._timer.when():
+                if end < self._first:
                     self._end_attempts(now)
                 status, headers, body = response = await self._send(call, is_fresh, written, max_bytes)
         except Exception as error:
@@ -217,8 +218,7 @@ class Transport:
             return None
         is_untrusted = isinstance(error, _NOT_TRUSTED)
         hint = ""
-        is_direct = self.given is None and self.proxy is None
-        if is_direct and {"HTTPS_PROXY", "https_proxy"} & os.environ.keys():
+        if not (self.given or self.proxy) and {"HTTPS_PROXY", "https_proxy"} & os.environ.keys():
             hint = "; HTTPS_PROXY is not used: if the network needs it, set proxy= or SLASHTAG_PROXY"
         if late:
             text = f"no {'connection' if unsent else 'complete answer'} within {late}{hint}"
@@ -234,8 +234,9 @@ class Transport:
                 deadline.reschedule(0.0)
         if self._timer:
             self._timer.cancel()
-        first = min(self._deadlines.values(), default=0.0)
-        self._timer = running_loop().call_at(first, self._end_attempts, first) if first else None
+        self._first = min(self._deadlines.values(), default=inf)
+        if self._first < inf:
+            self._timer = running_loop().call_at(self._first, self._end_attempts, self._first)
 
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
