@@ -12,15 +12,16 @@ What an answer says                    What follows
 -------------------------------------  -------------------------------------------------------------------
 of a batch, the first time             its counts are known; a dense batch is asked key by key
 no answer, of a batch                  its halves are batches: a key may be refused
-contradicts itself, of a batch         its keys are asked alone
+contradicts itself, of a batch, or     its keys are asked alone
+has other dimensions than most
 agrees with the others                 it is an equation of the counts of its cells
 contradicts others, or no answer       first halves of the cells are asked, until one cell is left
 one cell is left                       its batch is asked again, else those asked together with it
 one of these has changed               its earlier answers hold up to the change, and it is checked again
 none of these has changed              they are forgotten: its halves are batches
 ... and after that                     what had contradicted others is asked again
-of little use: batches have cost more  cells are asked alone from then on, so that a table takes at most a
-than WASTE a key and one a known half  tenth more than one request a key, whatever it counts
+of little use: batches have cost more  cells are asked alone in the next round: a table takes at most a tenth
+than WASTE a key and one a known half  more than one request a key, unless answers contradict each other
 
 A cell without clicks is asked again where there is room: it may lack a click that another has. What is asked
 depends on the batches and the answers alone, so that a second run can replay a journal.
@@ -141,7 +142,9 @@ class Search:
         while questions := [Question([root]) for root in self._roots if root.answer is None]:
             yield from self._ask(questions)
             if not self._dimensions:
-                found = Counter(dimensions(each.answer) for each in questions if each.answer)
+                found = Counter(
+                    dimensions(each.answer) for each in questions if each.answer and is_sound(each.answer)
+                )
                 self._dimensions = max(found, key=found.__getitem__, default=self._dimensions)
             for question in questions:
                 (root,) = question.cells
