@@ -122,11 +122,17 @@ async def test_the_present_destination_and_redirect_code_are_sent_along(
 ) -> None:
     """But for a value that cannot be sent."""
     box.add_url("old", destination="no scheme", redirect_code=308)
-    changes = "slashtag,new_slashtag,destination,redirect_code\na1,b1,,\na2,,https://x.example/,\nold,new,,\n"
+    rows = ("a1,b1,,,", "a2,,https://x.example/,,", "a3,a0,,,1", "old,new,,,")
+    changes = "\n".join(["slashtag,new_slashtag,destination,redirect_code,domain_id", *rows])
     await run(session, tmp_path / "changes.csv", changes)
     assert sorted(puts(box), key=str) == [
         (FIRST + 1, {"destination": "https://www.example/1", "slashtag": "b1", "redirect_code": 302}),
         (FIRST + 2, {"destination": "https://x.example/", "redirect_code": 302}),
+        # On another domain a slashtag may be that of a link.
+        (
+            FIRST + 3,
+            {"destination": "https://www.example/3", "slashtag": "a0", "redirect_code": 302, "domain_id": 1},
+        ),
         (FIRST + 6, {"slashtag": "new", "redirect_code": 308}),
     ]
 

@@ -157,6 +157,14 @@ async def test_an_earlier_since_adds_days_and_a_later_one_takes_none_away(
     assert (again.rows, again.since) == ({}, START)
 
 
+def _lack(_: Any, answered: Any) -> Any:
+    """Leave a country out of the statistics of days."""
+    if "total_clicks" not in (answered.data or ()):
+        return answered
+    countries = {label: n for label, n in answered.data["country"].items() if label != "US"}
+    return msgspec.structs.replace(answered, data={**answered.data, "country": countries})
+
+
 @pytest.mark.parametrize(("zone", "questions"), [("+00:00", 1), ("Europe/Berlin", 4)])
 async def test_nights_without_changes_cost_a_request_a_batch_and_leave_the_tables_as_they_are(
     box: Sandbox, clock: Clock, memory: MemoryWarehouse, zone: str, questions: int
@@ -165,8 +173,11 @@ async def test_nights_without_changes_cost_a_request_a_batch_and_leave_the_table
     for link in box.truth.urls():
         for day, hour in (("2024-02-29", 23), ("2024-03-31", 22)):  # the next month in Berlin
             box.add_click(link.id, f"{day}T{hour}:30:00Z")
-    await load_into(memory, box, timezone=zone, dimensions=("country",))
+    with altered(box, _lack):
+        await load_into(memory, box, timezone=zone, dimensions=("country",))
     before = {table: [*rows] for table, rows in memory.tables.items() if table != "loads"}
+    days, labels = ([row[-1] for row in before[f"clicks_{of}"]] for of in ("daily", "by_dimension"))
+    assert sum(days) == sum(labels)
     for _ in range(3):
         forget(box)
         loaded = await load_into(memory, box, timezone=zone)

@@ -50,6 +50,8 @@ async def test_a_listing_may_begin_later(account: Account) -> None:
     async with account.serve() as box, client(box) as api:
         links = [url.id async for url in api.urls.list(pagesize=100, start_page=12)]
         assert links == [url.id for url in box.truth.urls()[1100:]]
+        first = await api.urls.list(pagesize=100, start_page=12).to_list(30)
+        assert [url.id for url in first] == links[:30]
         assert min(asked(box)) == 12
 
 
