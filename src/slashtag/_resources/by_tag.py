@@ -1,10 +1,10 @@
 """Statistics of all tags, and of the links without one, so that they add up to those of the account.
 
 The service counts a tag by its links, and has no selector for links without a tag: their slashtags are
-requested. A slashtag that links with and without a tag have, on different domains, is counted for both
-together. Then those without a tag have what the tags leave of the account:
+requested. A slashtag that links with and without a tag share, on different domains, is counted for both
+together. Of such slashtags, links without a tag have what the tags leave:
 
-    the slashtags of links without a tag + those that only links with a tag have - all tags
+    the slashtags that both have + those that only links with a tag have - all tags
 """
 
 from __future__ import annotations
@@ -52,28 +52,29 @@ async def collect_by_tag(
             of_tag[name].append(link)
         by_slashtag.setdefault(link.slashtag, []).append(link)
     tagged: list[ShortUrl] = []
-    others: list[ShortUrl] = []
-    is_mixed = False
+    untagged: list[ShortUrl] = []
+    both: list[ShortUrl] = []
     for same in by_slashtag.values():
         are_tagged = {link.tag_id in names for link in same}
-        (tagged if are_tagged == {True} else others).extend(same)
-        is_mixed |= len(are_tagged) > 1
+        (both if len(are_tagged) > 1 else tagged if True in are_tagged else untagged).extend(same)
     # In this order clicks that arrive meanwhile are not taken for more than there are.
-    of_tagged = await collect(keys=tagged) if is_mixed else None
+    of_tagged = await collect(keys=tagged) if both else None
     found = await collect_each(tags=of_tag).to_dict()
-    rest = await collect(keys=others)
+    rest = await collect(keys=untagged)
     kind = type(rest)
     by_tag: StatsByTag[R] = StatsByTag({name: found.get(name) or kind(missing=1) for name in of_tag})
-    by_tag[None] = rest if of_tagged is None else _left(rest, of_tagged, kind.merge(by_tag.values()))
+    if of_tagged is not None:
+        rest += _left(await collect(keys=both), of_tagged, kind.merge(by_tag.values()))
+    by_tag[None] = rest
     return by_tag
 
 
-def _left(others: R, tagged: R, tags: R) -> R:
-    """Return `others` and `tagged` less `tags`, of every number none and at most that of `others`.
+def _left(both: R, tagged: R, tags: R) -> R:
+    """Return `both` and `tagged` less `tags`, of every number none and at most that of `both`.
 
     A number outside does not reconcile.
     """
-    total = others + tagged
+    total = both + tagged
     fits = total.reconciles and tags.reconciles and not tags.missing
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
@@ -84,18 +85,18 @@ def _left(others: R, tagged: R, tags: R) -> R:
         return min(most, max(0, in_all - less))
 
     members: dict[str, Any]
-    if isinstance(others, GeoStats):
+    if isinstance(both, GeoStats):
         # Named places are lower bounds, so that nothing is known of what one of them has left.
-        unnamed = {OTHER: left(others.total, total.total, tags.total)}
-        members = dict.fromkeys(others.SUMS, unnamed) | {"places_are_exact": False}
+        unnamed = {OTHER: left(both.total, total.total, tags.total)}
+        members = dict.fromkeys(both.SUMS, unnamed) | {"places_are_exact": False}
     else:
-        names = {"total_clicks", "clicks_total", "clicks_breakdown", *others.DIMENSIONS}
+        names = {"total_clicks", "clicks_total", "clicks_breakdown", *both.DIMENSIONS}
         members = {
-            name: left(getattr(others, name), getattr(total, name), getattr(tags, name))
-            for name in names & {*others.__struct_fields__}
+            name: left(getattr(both, name), getattr(total, name), getattr(tags, name))
+            for name in names & {*both.__struct_fields__}
         }
-    if isinstance(others, PeriodStats):
-        unique = min(others.clicks_unique, members["clicks_total"])
+    if isinstance(both, PeriodStats):
+        unique = min(both.clicks_unique, members["clicks_total"])
         members |= {"clicks_unique": unique, "clicks_repeated": members["clicks_total"] - unique}
         members["unique_is_exact"] = False
-    return replace(others, **members, missing=total.missing, reconciles=fits)
+    return replace(both, **members, missing=total.missing, reconciles=fits)
