@@ -51,19 +51,20 @@ def test_the_documented_schedules_load_and_audit_a_file(cli: Cli, box: Sandbox, 
 
 
 def test_a_difference_is_a_row_and_the_exit_code_is_3_until_the_next_sync(cli: Cli, box: Sandbox) -> None:
-    assert cli("sync", "clicks.duckdb", *SINCE).code == 0
+    of = ("clicks.duckdb", "--dataset", "ours")
+    assert cli("sync", *of, *SINCE).code == 0
     with duckdb.connect("clicks.duckdb") as file:
-        table = "slashtag.clicks_daily"
+        table = "ours.clicks_daily"
         query = f"SELECT slashtag, date FROM {table} WHERE clicks = 1 ORDER BY 1, 2"
         name, day = file.execute(query).fetchall()[0]
         file.execute(f"UPDATE {table} SET clicks = 3 WHERE slashtag = ? AND date = ?", [name, day])
-    found = cli("audit", "clicks.duckdb", "--quiet")
+    found = cli("audit", *of, "--quiet")
     (row,) = objects(found.out)
     assert (found.code, row["table"], row["name"], row["date"]) == (3, "clicks_daily", name, str(day))
     assert (row["held"], row["counted"]) == (3, 1)
-    mended = cli("sync", "clicks.duckdb", *SINCE)
+    mended = cli("sync", *of, *SINCE)
     assert (mended.code, "1 clicks_daily" in mended.err) == (0, True)
-    assert cli("audit", "clicks.duckdb").code == 0
+    assert cli("audit", *of).code == 0
 
 
 def test_a_link_that_fails_is_told_and_the_exit_code_is_3(cli: Cli, own: Sandbox) -> None:
