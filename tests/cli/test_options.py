@@ -85,12 +85,12 @@ tags list     |                              | reading            |
 tags create   | new                          |                    |
 export urls   |                              | exporting          |
 export tags   |                              | exporting          |
-export clicks | 2024-06                      | exporting          | --by tag --rate 1000
+export clicks | 2024-06                      | exporting          | --by tag --rate 9
 diff          | keys keys                    |                    |
 doctor        |                              | checking           | --rate 1000 --verbose -v --quiet -q
 api           | PUT urls/a destination=x://b |                    |
 report        | 2024-06 -o a.html            | counting           | --output b.html
-sync          | f/ --since 2024-06-01        | links clicks_daily | --destination duckdb --dimensions device --rate 9
+sync          | f/ --since 2024-06-01        | links clicks_daily | --destination duckdb --dimensions device
 """
 #: What needs more than these arguments: other tests show its effect.
 ELSEWHERE = {"--profile", "--from", "--yes", "--allow-shrink"}

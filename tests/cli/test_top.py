@@ -28,12 +28,15 @@ def test_a_slashtag_that_several_links_share_is_one_row_and_is_told(cli: Cli, ow
     own.add_tag("spring")
     own.add_url("a0", tag="spring", domain_id=1)
     own.add_click("a0", "2024-06-02T00:00:00", times=3)
+    own.add_click("a1", "2024-06-02T00:00:00")
     ran = cli("top", "2024-06")
-    (row,) = objects(ran.out)
-    assert (row["clicks"], row["id"], row["tag"]) == (3, None, "spring")
+    row, _ = objects(ran.out)
+    assert (row["clicks"], row["id"], row["tag"], row["percent"]) == (3, None, "spring", 75)
     assert ran.code == 0
     shared = cli("top", "2024-06", "--tag", "spring")
     assert (shared.code, "a0" in shared.err) == (3, True)
+    (row,) = objects(shared.out)
+    assert (row["clicks"], row["percent"]) == (3, 100)
 
 
 def test_without_a_span_it_is_30_days_up_to_now(cli: Cli) -> None:
