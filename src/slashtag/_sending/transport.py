@@ -12,9 +12,9 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
-from math import inf
 from typing import Any
 
 import aiohttp
@@ -73,10 +73,8 @@ class Transport:
     loop: asyncio.AbstractEventLoop | None = None
     #: Our own sessions, by whether each request has a new connection.
     _own: dict[bool, aiohttp.ClientSession] = field(default_factory=dict[bool, aiohttp.ClientSession])
-    #: When each attempt under way has to end; one timer, of the first of them, costs less than one of each.
-    _deadlines: dict[asyncio.Timeout, float] = field(default_factory=dict[asyncio.Timeout, float])
-    _timer: asyncio.Handle | None = None
-    _first: float = inf
+    #: Those of the attempts under way.
+    _deadlines: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
 
     def __post_init__(self) -> None:
         password = None if self.proxy is None else self.proxy.password
@@ -107,7 +105,7 @@ class Transport:
 
     def _http(self, *, is_fresh: bool) -> aiohttp.ClientSession:
         """Return the aiohttp session whose connections are pooled, or new for each request."""
-        if self.given:
+        if self.given is not None:
             return self.given
         if is_fresh not in self._own:
             trace = aiohttp.TraceConfig()
@@ -125,9 +123,11 @@ class Transport:
 
     def url(self, call: Call[Any]) -> URL:
         """Return the URL of a call, whose path is encoded already."""
+        path = f"{self.base}{call.path}"
+        url = URL(path, encoded=True).extend_query(call.params)
+        query = url.raw_query_string
         # Some servers read a plus sign in a query as one.
-        query = URL.build(query=call.params).raw_query_string.replace("+", "%20")
-        return URL(f"{self.base}{call.path}?{query}", encoded=True)
+        return URL(f"{path}?{query.replace('+', '%20')}", encoded=True) if "+" in query else url
 
     async def exchange(self, call: Call[Any], now: float, timeout: float, max_bytes: int) -> Response:
         """Send a call once; return the status, the headers and the decompressed body of the answer.
@@ -141,12 +141,10 @@ class Transport:
         failure: SlashtagError | None
         if self._is_closed:
             raise SessionClosedError("the session is closed")
-        deadline, end = asyncio.timeout(None), now + timeout
+        deadline = asyncio.timeout_at(now + timeout)
+        self._deadlines.add(deadline)
         try:
             async with deadline:
-                self._deadlines[deadline] = end
-                if end < self._first:
-                    self._end_attempts(now)
                 status, headers, body = response = await self._send(call, is_fresh, written, max_bytes)
         except Exception as error:
             late = f"{timeout:.3g} s" if deadline.expired() else ""
@@ -165,7 +163,7 @@ class Transport:
                 headers=scrub.headers(headers),
             )
         finally:
-            self._deadlines.pop(deadline, None)
+            self._deadlines.discard(deadline)
         # Raised outside the handlers: aiohttp's errors have the request with its headers.
         raise failure
 
@@ -226,21 +224,11 @@ class Transport:
         text = self.scrubber.adding(call.secrets).text(describe(error)) + hint
         return TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
 
-    def _end_attempts(self, until: float) -> None:
-        """End the attempts whose deadline is not later than a time, and set the timer to the next one."""
-        for deadline, end in list(self._deadlines.items()):
-            if end <= until:
-                del self._deadlines[deadline]
-                deadline.reschedule(0.0)
-        if self._timer:
-            self._timer.cancel()
-        self._first = min(self._deadlines.values(), default=inf)
-        if self._first < inf:
-            self._timer = running_loop().call_at(self._first, self._end_attempts, self._first)
-
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
-        self._end_attempts(inf)
+        for deadline in self._deadlines:
+            with suppress(RuntimeError):  # it has passed
+                deadline.reschedule(0.0)
         for http in self._own.values():
             await http.close()
 
