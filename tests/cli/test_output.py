@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -69,10 +70,14 @@ export clicks 2024-06 --tag TAG --timezone +02:00   | +02:00 |                  
 def test_a_file_says_what_it_is(
     cli: Cli, box: Sandbox, tmp_path: Path, arguments: str, zone: str, before: str, selected: str
 ) -> None:
-    path, tag = tmp_path / "x.xlsx", box.truth.tags()[0].name
-    cli(*(tag if word == "TAG" else word for word in arguments.split()), "-o", str(path))
+    path, urls = tmp_path / "x.xlsx", box.truth.urls()
+    number = Counter(url.slashtag for url in urls)
+    of = next(url.tag_id for url in urls if url.tag_id and number[url.slashtag] > 1)
+    tag = next(each.name for each in box.truth.tags() if each.id == of)
+    ran = cli(*(tag if word == "TAG" else word for word in arguments.split()), "-o", str(path))
     about = load_table(path).about
     assert about is not None
+    assert about.complete == (ran.code == 0)
     assert datetime.fromisoformat(about.collected).tzinfo == UTC
     assert (about.account, about.timezone) == (f"{box.base_url}/api/v1/", zone)
     assert (about.compared_with, about.selected) == (before, selected.replace("TAG", tag))

@@ -84,7 +84,7 @@ async def clicks(
 
     async def work(session: AsyncSession, writer: Writer, *, progress: Progress) -> Summary:
         selected = await selection.resolve(run, session, progress)
-        return await export_clicks(
+        summary = await export_clicks(
             session,
             resolved.whole,  # export_clicks leaves out the days after today
             writer,
@@ -96,11 +96,12 @@ async def clicks(
             progress=progress,
             on_error=run.note_failure,
         )
+        if by == "slashtag" and not selection.all_links:
+            # Rows have clicks of links that are not selected too.
+            warn_of_shared(run, summary.shared)
+        return summary
 
-    summary = await _export(output, run, table, "steps", work, resolved.days, **selection.told)
-    if by == "slashtag" and not selection.all_links:
-        # Rows have clicks of links that are not selected too.
-        warn_of_shared(run, summary.shared)
+    await _export(output, run, table, "steps", work, resolved.days, **selection.told)
 
 
 async def _export(
@@ -111,7 +112,7 @@ async def _export(
     work: Callable[..., Awaitable[Summary]],
     span: str = "",
     **told: str,
-) -> Summary:
+) -> None:
     """Write a table to a file or stdout, and print how it went; progress is counted in units.
 
     Answers about the clicks of a `span` are kept beside a file, and how links are named and tagged. `told`
@@ -143,7 +144,6 @@ async def _export(
     run.say(str(writer.about))
     if not summary.reconciles:
         run.warn("some figures are missing, or do not add up to the totals", "incomplete: ")
-    return summary
 
 
 @command

@@ -61,6 +61,8 @@ async def top(
             ranked = [link for link in chosen if link.slashtag in first]
             before = await stats.collect_each(query_before, keys=ranked, timezone=zone).to_dict()
         run.note_statistics(whole, ("total",))
+        # The total and the shares have clicks of links that are not selected too.
+        warn_of_shared(run, Selected(chosen, listed=listed).shared)
         about = run.about(session, span=resolved.days, compared_with=against, **selection.told)
     rows = compared(count(first), count(before), "slashtag", resolved.spans)
     rows = [row for row in sorted(rows, key=lambda row: -_rank(row, by)) if _rank(row, by) > 0][:limit]
@@ -74,8 +76,6 @@ async def top(
         for key, row in zip(keys, rows, strict=True)
     ]
     written = output.print(table, cells, DRAWN, about)
-    # The total and the shares have clicks of links that are not selected too.
-    warn_of_shared(run, Selected(chosen, listed=listed).shared)
     total = f"{many(whole.total, 'click')} of {many(len(links), 'link')}"
     run.say(f"{in_words(resolved, zone)}, compared with {against}: {total}; {written}{run.cost()}")
 
