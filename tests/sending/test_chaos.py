@@ -37,7 +37,7 @@ class Server(asyncio.Protocol):
         self.transport = transport
         self.opened.add(self)
 
-    def connection_lost(self, error: BaseException | None) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:
         self.opened.discard(self)
 
     def data_received(self, data: bytes) -> None:
