@@ -196,9 +196,11 @@ class Run:
         except typer.Exit as end:
             code = end.exit_code
         except Exception as error:
-            # Not what a file cannot hold, which is the same again; other errors of a journal say what to do.
+            # Not what a file cannot hold, nor a wrong key, which are the same again; other errors of a
+            # journal say what to do.
             reasons = (error, error.__cause__, error.__context__)
-            if any(isinstance(each, RequestFailedError | OSError) for each in reasons):
+            is_passing = any(isinstance(each, RequestFailedError | OSError) for each in reasons)
+            if is_passing and not getattr(error, "is_fatal", False):
                 error.__notes__ = [*getattr(error, "__notes__", ()), *self._kept()]
             text, code = report(error, self.lines)
         finally:
