@@ -71,6 +71,7 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
         (1_980, 20, "one a batch"),
         (1_900, 100, "at the beginning"),
         (70, 30, "at the beginning"),
+        (200, 100, "in the middle"),
         (99, 1, "first"),
         (90, 10, "every tenth"),
         (50, 50, "every second"),
@@ -88,6 +89,8 @@ async def test_slashtags_at_fault_cost_themselves_only(
         mixed = [*wrong, *keys]
         if where == "anywhere":
             random.Random(bad).shuffle(mixed)
+        elif where == "in the middle":
+            mixed = [*keys[:100], *wrong, *keys[100:]]
         elif where != "at the beginning" and bad > 1:
             size = good // bad
             mixed = [key for n in range(bad) for key in (*keys[n * size : (n + 1) * size], wrong[n])]

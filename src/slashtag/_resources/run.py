@@ -5,9 +5,10 @@ What fails                                         What follows
 a batch is refused (400, 403, 404, 413, 414)       its halves are sent (here, or by `_core/search`)
 a batch fails otherwise, and failures are told     its halves are sent, once each
 a slashtag alone                                   it is asked alone, once each time, in the rest of the run
-MOST_OF_PARTS requests, before any success         no part of what has failed is sent, until another succeeds
-MOST_AT_FIRST requests, before any success, or     nothing more is sent, and all that is left fails as they do
-MOST_IN_ROW later, without a success
+MOST_OF_PARTS parts, without a success             no part of what has failed is sent, until another request
+                                                   succeeds, or another batch fails
+MOST_IN_ROW requests, without a success, or        nothing more is sent, and all that is left fails as they do
+MOST_AT_FIRST before any success
 an unknown tag                                     the others are asked: it says nothing about them
 404, of a year or of all time                      the path of the document's samples is tried once
 """
@@ -46,8 +47,8 @@ SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Failures of a run without a success between them: each of the 32 batches that are under way by default may
-#: have a slashtag at fault, and then half of their first halves. If all of the first batch are, others are
-#: asked before the service is taken for one that answers nothing. Later all of a batch of 100 may be.
+#: have a slashtag at fault, and then half of their first halves. If all of a batch are, some of its parts are
+#: sent, in one time slice, before others show that the service answers.
 MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
 
 R = TypeVar("R", bound=Statistics)
@@ -104,7 +105,7 @@ class StatsRun:
         self._suspects: set[str] = set()
         #: Of these, all of batches that were not refused, and so failed after all attempts.
         self._tried: set[str] = set()
-        self._in_row, self._most_of_parts, self._most_in_row = 0, MOST_OF_PARTS, MOST_AT_FIRST
+        self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_AT_FIRST
         self._last: SlashtagError | None = None
         self._failed: dict[Selector, tuple[SlashtagError, list[TimeSlice]]] = {}
 
@@ -158,9 +159,10 @@ class StatsRun:
         keys, call = request.selector.keys, request.call
         if self._fresh:
             call = replace(call, again=True)
+        is_part = bool(keys) and self._suspects.issuperset(keys)
         if self._last is not None:
-            is_part = bool(keys) and self._suspects.issuperset(keys)
-            if self._in_row >= (self._most_of_parts if is_part else self._most_in_row):
+            is_enough = is_part and self._parts_in_row >= MOST_OF_PARTS
+            if is_enough or self._in_row >= self._most_in_row:
                 raise self._last.with_traceback(None)  # which would grow each time
             is_known = len(keys) > 1 or not self.alone.isdisjoint(keys)
             if is_known and not self._tried.isdisjoint(keys):
@@ -170,9 +172,9 @@ class StatsRun:
             answer = await self._send(call)
         except SlashtagError as error:
             error.add_note(f"while requesting {call.label}")
-            self._note_failure(keys, error)
+            self._note_failure(keys, error, is_part=is_part)
             raise
-        self._in_row, self._most_of_parts, self._most_in_row = 0, MOST_IN_ROW, MOST_IN_ROW
+        self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_IN_ROW
         if self._suspects:
             self._suspects.difference_update(keys)
             self._tried.difference_update(keys)
@@ -215,9 +217,10 @@ class StatsRun:
         paths[stated] = sample
         return answer
 
-    def _note_failure(self, keys: tuple[str, ...], error: SlashtagError) -> None:
+    def _note_failure(self, keys: tuple[str, ...], error: SlashtagError, *, is_part: bool) -> None:
         if not isinstance(error, UnknownTagError):
             self._in_row, self._last = self._in_row + 1, error
+        self._parts_in_row = self._parts_in_row + 1 if is_part else 0
         self._suspects.update(keys)
         if not is_refusal(error):
             self._tried.update(keys)
