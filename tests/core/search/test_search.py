@@ -307,8 +307,9 @@ def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
     run = Run(40, service)
     # A link that was asked alone is not checked again.
     assert all(run.results.get(key, {}) in (table.get(key, {}), after.get(key, {})) for key in names(40))
-    # First halves of a check until one key is left, its batch once more, the check, and those of the batch.
-    assert run.requests <= quiet.requests + 3 + 1 + 1 + search.CHECKS
+    # First halves of a check until one key is left, its batch once more, the check, and those of the batch; a
+    # small round may ask more than it needs.
+    assert run.requests <= quiet.requests + 3 + 1 + 1 + search.CHECKS + search.FEW_REQUESTS
 
 
 def test_no_two_keys_of_a_batch_are_in_the_same_checks() -> None:
