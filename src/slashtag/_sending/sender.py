@@ -144,6 +144,7 @@ class Sender(Struct, eq=False):
         failures = [failed]
 
         async def attempt() -> T:
+            # The first time it fails as it has failed already, so that this failure is counted.
             if failures:
                 raise failures.pop()
             return await self._attempt(call, state)
@@ -152,6 +153,7 @@ class Sender(Struct, eq=False):
             # A positive predicate: a negative one would catch CancelledError.
             retry=tenacity.retry_if_exception(lambda error: retryable(call, error)),
             wait=lambda _: self._pause(state),
+            # Asked when the wait is known.
             stop=lambda tried: gives_up(self.retry, state, state.last, tried.upcoming_sleep),
             before_sleep=lambda tried: self._note_pause(call, state, tried.upcoming_sleep),
             sleep=self.admission.sleep,

@@ -163,6 +163,7 @@ class Throttle:
         before, ticket.last, ticket.first = ticket.last, now, min(ticket.first, now)
         ticket.rejects += 1
         if self.state == PROBING:
+            # Others are kept back too: that says nothing of this call alone.
             ticket.refusals = 0
             if not is_probe:
                 self._level -= 1
@@ -232,6 +233,7 @@ class Throttle:
     def _is_excess(self) -> bool:
         """Return whether 429s are more frequent above than below, and not by chance."""
         (below, few), (above, many) = self._counts
+        # One request more, so that a single 429 below does not excuse all above.
         expected = min(few / (below + few + 1), STRAYS) * (above + many)
         return many > expected + sqrt(expected) + 1 / 2  # one standard deviation, rounded
 
