@@ -152,7 +152,7 @@ class DateRange(_Days, frozen=True):
         days. `compare="last-year"` gives the same months a year earlier, of other days the same weekdays 52
         weeks earlier (more weeks if there are more days). Any other text is a range as `parse` reads it. A
         range that is not over is counted up to now, and compared up to the same day and time of the other
-        one. Raises InvalidRequestError for parts of days and for the range itself.
+        one. Raises InvalidRequestError for parts of days, the range itself, and outside the calendar.
         """
         counted, before = spans_to_compare(*self.resolve(zone, now).bounds, now.astimezone(zone), compare)
         return DateRange(*counted), DateRange(*before)

@@ -128,28 +128,30 @@ class StatsRun:
 
         Both halves are asked before one of them is halved: that which is answered ends a row of failures.
         """
-        groups, time_slice = [[request.selector]], request.time_slice
+        groups = [[request]]
         while groups:
-            for selector in groups.pop():
-                parts: list[Selector] = []
-                if len(selector.keys) > 1 and self.alone and not self.alone.isdisjoint(selector.keys):
-                    parts = selector.apart(self.alone)
-                else:
-                    try:
-                        running_sum.add(await self.ask(plan._request(selector, time_slice)))
-                        if selector.link_ids:
-                            running_sum.note(shared=selector.shared)
-                    except SlashtagError as error:
-                        is_over = len(selector.keys) < 2 or self._in_row >= self._most_in_row
-                        if is_over or not self.may_go_on(error):
-                            self.fail(selector, [time_slice], error)
-                        else:
-                            parts = selector.halves()
-                if parts:
+            for each in groups.pop():
+                if parts := await self._add_or_split(running_sum, each):
                     self.total += len(parts) - 1
-                    groups.append(parts)
+                    groups.append([plan._request(part, each.time_slice) for part in parts])
                 else:
                     self.done()
+
+    async def _add_or_split(self, running_sum: RunningSum[Any], request: StatsRequest) -> list[Selector]:
+        """Add the answer of a request to the sum, or return the parts to ask for in its place."""
+        selector = request.selector
+        if len(selector.keys) > 1 and self.alone and not self.alone.isdisjoint(selector.keys):
+            return selector.apart(self.alone)
+        try:
+            running_sum.add(await self.ask(request))
+        except SlashtagError as error:
+            if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
+                return selector.halves()
+            self.fail(selector, [request.time_slice], error)
+        else:
+            if selector.link_ids:
+                running_sum.note(shared=selector.shared)
+        return []
 
     async def ask(self, request: StatsRequest) -> Any:
         """Return the statistics of a request; raises its error, at once if it is not sent any more.
