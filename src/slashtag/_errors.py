@@ -157,8 +157,7 @@ class RequestTimeoutError(TransportError, TimeoutError):
 class QueueTimeoutError(RequestFailedError, TimeoutError):
     """Request that waited in the session's queue longer than `RetryPolicy.max_wait` and met no 429.
 
-    `retry_after`: seconds after which the session sends again, None if that is unknown. `unsent` is False if
-    an earlier attempt of it failed.
+    `retry_after`: seconds after which the session sends again, None if that is unknown.
     """
 
     retry_after: float | None = None

@@ -271,7 +271,7 @@ class RunningSum(Generic[S]):
         self._with_clicks += part.total > 0
 
     def note(self, *, missing: int = 0, shared: Iterable[str] = ()) -> None:
-        """Count requests that are missing (negative: there after all) and name shared slashtags."""
+        """Count requests that are missing, and name shared slashtags."""
         self._members["missing"] += missing
         self._shared.update(dict.fromkeys(shared))
 

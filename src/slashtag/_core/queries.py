@@ -179,7 +179,7 @@ class Year(Query[PeriodStats], frozen=True):
     """Statistics of one calendar year in the `timezone` of the call, 4 digits.
 
     A zone with several offsets within the year raises InvalidRequestError. The request goes to the stated
-    _path; on a 404 the path of the document's samples is tried once.
+    path; on a 404 the path of the document's samples is tried once.
     See docs/service.md, Statistics for a year.
     """
 
@@ -290,6 +290,7 @@ class Plan(Struct, Generic[R_co], frozen=True):
 
     def split(self, n: int) -> list[Plan[R_co]]:
         """Split into `n` plans of about equal length whose results add up to the result of this plan."""
+        check_int("n", n, 1)
         cuts = [self._start + len(self) * i // n for i in range(n + 1)]
         parts = [self._part(start, stop) for start, stop in pairwise(cuts)]
         return [replace(parts[0], missing=self.missing), *parts[1:]]

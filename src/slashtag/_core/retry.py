@@ -7,13 +7,14 @@ GET                   "always"       repeat      repeat         repeat          
 update, same values   "always"       repeat      repeat         repeat, then unknown    unknown
 rename by slashtag    "if not done"  repeat      repeat         unknown                 unknown
 create, `once`        "if unsent"    repeat      fail           unknown                 unknown
-GET that only helps   "never"        fail        fail           fail                    fail
+slashtag that failed  "never"        fail        fail           fail                    fail
 
 "unknown" is OutcomeUnknownError. An error comes from something in between (a proxy, a gateway) if it lacks
 the service's envelope, or has a gateway status: 502, 504, 520 and above. An unreadable 2xx also counts as a
 lost answer; one that is too large, or has an undocumented 2xx status, is never repeated. All other errors of
 the service, redirects, any 401, and a certificate that is not valid fail. If a repeated rename does not find
-the link, it is unknown. `session.request` repeats PUT and DELETE "always", POST and PATCH "if unsent".
+the link, it is unknown. `session.request` repeats PUT and DELETE "always", POST and PATCH "if unsent"; a 404
+from something in between is to it like another 4xx.
 
 Anything is repeated after a rate-limit 429, which is no attempt: it waits for `max_wait` at most.
 """

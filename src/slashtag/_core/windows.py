@@ -102,10 +102,10 @@ class Window(Struct, frozen=True):
 def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     """Split the range from `start` to `end` (both included) into windows the service can answer.
 
-    A window has one UTC offset and covers at most 32 calendar dates. It begins at the start of a day or one
-    second after the previous window, and ends at the last second of a day or where the range or the offset
-    ends. A date that the zone skips is in none; in a sum it has zero clicks. This scans the whole range for
-    transitions. See docs/service.md, Statistics for a date or date range.
+    A window has one UTC offset and covers at most 32 calendar dates. It begins at the start of the range or
+    of a day, or one second after the previous window, and ends at the last second of a day or where the range
+    or the offset ends. A date that the zone skips is in none; in a sum it has zero clicks. This scans the
+    whole range for transitions. See docs/service.md, Statistics for a date or date range.
     """
     found: list[Window] = []
     try:

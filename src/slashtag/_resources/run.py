@@ -3,12 +3,12 @@
 What fails                                         What follows
 -------------------------------------------------  ---------------------------------------------------------
 a batch is refused (400, 403, 404, 413, 414)       its halves are sent (here, or by `_core/search`)
-a batch fails otherwise, and failures are told     its halves are sent, once each
+a batch fails otherwise, and failures are told     its halves are sent, those of several slashtags once
 a slashtag alone                                   it is asked alone, once each time, in the rest of the run
-MOST_OF_PARTS parts, without a success             no part of what has failed is sent, until another request
-                                                   succeeds, or another batch fails
-MOST_IN_ROW requests, without a success, or        nothing more is sent, and all that is left fails as they do
-MOST_AT_FIRST before any success
+MOST_OF_PARTS parts of batches that failed,        no such part is sent, until another request succeeds, or
+without a success between them                     another batch fails
+MOST_IN_ROW requests, without a success between    nothing more is sent, and all that is left fails as they do
+them, or MOST_AT_FIRST before any
 an unknown tag                                     the others are asked: it says nothing about them
 404, of a year or of all time                      the path of the document's samples is tried once
 """
@@ -46,9 +46,9 @@ from .._summed_statistics import RunningSum, Statistics
 SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
 REFUSED = frozenset({400, 403, 404, 413, 414})
-#: Failures of a run without a success between them: each of the 32 batches that are under way by default may
-#: have a slashtag at fault, and then half of their first halves. If all of a batch are, some of its parts are
-#: sent, in one time slice, before others show that the service answers.
+#: Failures without a success between them. At first each of the 32 batches that are under way by default may
+#: have a slashtag at fault, and so one of its halves: 64. Where all slashtags of a batch are at fault 199
+#: requests fail; fewer of its parts are sent before other batches show whether the service answers.
 MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
 
 R = TypeVar("R", bound=Statistics)
@@ -145,6 +145,7 @@ class StatsRun:
         try:
             running_sum.add(await self.ask(request))
         except SlashtagError as error:
+            # Once nothing more is sent a batch is told as one.
             if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
                 return selector.halves()
             self.fail(selector, [request.time_slice], error)
@@ -166,9 +167,9 @@ class StatsRun:
             is_enough = is_part and self._parts_in_row >= MOST_OF_PARTS
             if is_enough or self._in_row >= self._most_in_row:
                 raise self._last.with_traceback(None)  # which would grow each time
-            is_known = len(keys) > 1 or not self.alone.isdisjoint(keys)
-            if is_known and not self._tried.isdisjoint(keys):
-                # One attempt shows whether it fails again.
+            # Whether it fails again is shown by one attempt. A slashtag alone for the first time has all.
+            has_failed = len(keys) > 1 or not self.alone.isdisjoint(keys)
+            if has_failed and not self._tried.isdisjoint(keys):
                 call = replace(call, repeat="never")
         try:
             answer = await self._send(call)

@@ -168,12 +168,12 @@ class Stats:
         meanwhile, what depends on it is requested anew. Slashtags of a batch that contradicts itself, and all
         with `inferred=False`, are requested alone.
 
-        Results come in groups, the first of which are small; with `inferred=False` each as soon as it is
+        Results come in groups, the first of which is small; with `inferred=False` each as soon as it is
         known. ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with
         clicks are adjacent. Every slashtag is covered by a request, whatever its hits.
 
         `progress` is called with (steps done, total), of which each slashtag or tag has one for each window
-        of 32 days. With `on_error` failures are reported, at the end, and not yielded. Raises the errors of
+        of 32 days. With `on_error` failures are reported, and not yielded. Raises the errors of
         `collect` while iterating. See docs/service.md, Statistics: common selector.
         """
         run = self._run(progress, on_error)

@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 #: A harmless request that finds out whether the service answers others than the call in question.
 ONE_TAG: Call[Any] = Call(
-    method="GET", path="tags", params=(("page", "1"), ("pagesize", "1")), returns=object, repeat="never"
+    method="GET", path="tags", params=(("page", "1"), ("pagesize", "1")), returns=object
 )
 
 #: Characters that a log shows as they are in the value of a parameter.
@@ -78,7 +78,7 @@ class CallState(Used):
 
     @property
     def is_retry(self) -> bool:
-        """Whether it failed before; a 429 is no failure."""
+        """Whether its last attempt failed; a 429 is no failure."""
         return self.last is not None and not isinstance(self.last, RateLimitError)
 
 
@@ -104,8 +104,8 @@ class Sender(Struct, eq=False):
     async def send(self, call: Call[T]) -> T:
         """Return the data of a call, or raise its final error.
 
-        Raises every kind of APIError, TransportError, OutcomeUnknownError and UnexpectedResponseError, and
-        ConfigurationError in an event loop other than the session's.
+        Raises every kind of RequestFailedError, SessionClosedError, JournalError, and ConfigurationError in
+        an event loop other than the session's.
         """
         self.transport.bind()
         self.metrics.requests += 1
@@ -215,7 +215,7 @@ class Sender(Struct, eq=False):
         state.attempts += 1
         try:
             status, headers, body = await transport.exchange(
-                # A retry may meet another backend.
+                # Its connection may be at fault, or where it leads.
                 replace(call, again=True) if state.is_retry else call,
                 ticket.sent,
                 # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.

@@ -4,7 +4,7 @@ Request                           Connection  Because
 --------------------------------  ----------  ------------------------------------------------------------
 a read                            pooled      aiohttp sends it once more itself if a resting one was dropped
 a write                           new         what fails before it was written has not been sent
-a read once more (`Call.again`)   new         another backend may answer
+a read once more (`Call.again`)   new         a pooled one may be at fault, or where it leads
 any, over a session of the user   theirs      whether a write was written is then not known
 """
 
@@ -208,8 +208,7 @@ class Transport:
         unsent = isinstance(error, _NOT_CONNECTED) if written is None else not written
         if self._is_closed:
             text = "the session was closed during the request"
-            is_harmless = call.method == "GET" or (unsent and written is not None)
-            return SessionClosedError(text) if is_harmless else TransportError(text)
+            return SessionClosedError(text) if unsent or call.method == "GET" else TransportError(text)
         if isinstance(error, UnicodeError):
             return ConfigurationError("a header of your http session, or its proxy's, cannot be encoded")
         if not (late or isinstance(error, aiohttp.ClientError | HttpProcessingError | OSError)):

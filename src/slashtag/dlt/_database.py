@@ -8,7 +8,7 @@ from typing import Any
 import sqlglot
 
 from .. import ExportError
-from ..tables import batches
+from ..tables import chunks
 from ._tables import TABLES, Replacement, Row, Span
 
 #: Values that a statement has at most: some databases refuse more.
@@ -55,10 +55,10 @@ class Database:
                 where, days = _within(span)
                 if names is None:
                     self._execute("DELETE FROM {table} ", where, table, days)
-                for part in batches(names or (), MOST_VALUES):
+                for part in chunks(names or (), MOST_VALUES):
                     meant = f"{where} AND {{name}} IN {_marks(part)}"
                     self._execute("DELETE FROM {table} ", meant, table, [*days, *part])
-                for some in batches(rows, MOST_VALUES // len(TABLES[table])):
+                for some in chunks(rows, MOST_VALUES // len(TABLES[table])):
                     marks = ", ".join(map(_marks, some))
                     self._execute("INSERT INTO {table} ({columns}) VALUES ", marks, table, chain(*some))
 

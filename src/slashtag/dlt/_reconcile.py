@@ -21,7 +21,8 @@ have given up are yielded without a request; those of deleted links stay, and ar
 fails is left out, and the load says that it is not complete.
 
 There is no memory but the tables: whatever went wrong before is a difference now. What cancels out among the
-names of a batch is seen by a later load, which puts them into other batches.
+names of a batch is seen by a later load, which puts them into other batches; what cancels out within a month
+of one name never is.
 """
 
 import random
@@ -35,7 +36,7 @@ from typing import Any, NamedTuple
 
 from .. import AllTime, AsyncSession, DateRange, Failure, OnError, Progress
 from .._internal import run_workers, windows
-from ..tables import batches
+from ..tables import chunks
 from ._tables import BY_DIMENSION, Span
 from ._warehouse import Warehouse
 
@@ -125,7 +126,7 @@ class Comparison:
             differing = {*chain(*self._differing.pop(month))} - self.failed
             if names := [name for name in self.series.names if name in differing]:
                 cells = await self._cells(month)
-                for some in batches(names, MANY):
+                for some in chunks(names, MANY):
                     yield self._span(month), await self._ask_each(month, some, cells)
             if self.progress is not None:
                 self.progress(done, len(months))

@@ -25,7 +25,7 @@ from .. import (
     parse_zone,
 )
 from .._files import in_thread
-from ..tables import BATCH, AtomicFile, Column, Row, Table, Writer
+from ..tables import CHUNK, AtomicFile, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
 
@@ -236,7 +236,7 @@ class _Series:
             self._waiting += ((*of, *self._window, *row) for row in counts)
         else:
             self._waiting += ((*of, *counted) for counted in stats.clicks.items())
-        if len(self._waiting) >= BATCH:
+        if len(self._waiting) >= CHUNK:
             await self.flush()
 
     async def flush(self) -> None:

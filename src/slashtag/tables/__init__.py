@@ -5,17 +5,17 @@ from ._comparing import VOLATILE, Comparison, RowDifference, compare_files
 from ._reading import LoadedTable, load_table
 from ._table import About, Column, Row, Table, Writer
 from ._writing import (
-    BATCH,
+    CHUNK,
     FORMATS,
     TextFormat,
-    batches,
     check_table_path,
+    chunks,
     open_table,
     open_writer,
 )
 
 __all__ = [
-    "BATCH",
+    "CHUNK",
     "FORMATS",
     "VOLATILE",
     "About",
@@ -28,8 +28,8 @@ __all__ = [
     "Table",
     "TextFormat",
     "Writer",
-    "batches",
     "check_table_path",
+    "chunks",
     "compare_files",
     "load_table",
     "open_table",

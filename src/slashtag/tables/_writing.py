@@ -21,15 +21,15 @@ T = TypeVar("T")
 Sink = BinaryIO | AtomicFile
 
 #: Rows that are turned into bytes at once.
-BATCH = 5_000
+CHUNK = 5_000
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
-def batches(rows: Iterable[T], most: int) -> Iterator[list[T]]:
+def chunks(rows: Iterable[T], most: int) -> Iterator[list[T]]:
     """Yield the rows in lists of at most so many."""
     rest = iter(rows)
-    while batch := list(islice(rest, most)):
-        yield batch
+    while chunk := list(islice(rest, most)):
+        yield chunk
 
 
 class JsonLinesWriter(Writer):
@@ -40,8 +40,8 @@ class JsonLinesWriter(Writer):
         self._names = table.names
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for batch in batches(rows, BATCH):
-            self._file.write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in batch]))
+        for chunk in chunks(rows, CHUNK):
+            self._file.write(_encode_lines([dict(zip(self._names, row, strict=True)) for row in chunk]))
 
 
 class CsvWriter(Writer):
@@ -56,14 +56,14 @@ class CsvWriter(Writer):
         self.write([table.names])
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for batch in batches(rows, BATCH):
-            self._csv.writerows(batch)
+        for chunk in chunks(rows, CHUNK):
+            self._csv.writerows(chunk)
             self._file.write("".join([line[:-2] + "\n" for line in self._lines]).encode())
             self._lines.clear()
 
 
 class ParquetWriter(Writer):
-    """Writer of typed columns, a row group for each batch; needs the extra `parquet`.
+    """Writer of typed columns, a row group for each chunk; needs the extra `parquet`.
 
     Raises ExportError for a count that int64 cannot hold.
     """
@@ -74,11 +74,11 @@ class ParquetWriter(Writer):
         self._parquet = parquet.ParquetWriter(file, arrow_columns(self._kinds, ()).schema, compression="zstd")
 
     def write(self, rows: Iterable[Row], /) -> None:
-        for batch in batches(rows, BATCH):
+        for chunk in chunks(rows, CHUNK):
             columns = [
                 # A number among texts, as `diff` has them.
                 [None if value is None else str(value) for value in values] if kind == "text" else values
-                for kind, values in zip(self._kinds.values(), zip(*batch, strict=True), strict=True)
+                for kind, values in zip(self._kinds.values(), zip(*chunk, strict=True), strict=True)
             ]
             self._parquet.write_table(arrow_columns(self._kinds, columns))
 
