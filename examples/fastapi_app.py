@@ -18,6 +18,7 @@ from slashtag import (
     AsyncSession,
     Change,
     DateRange,
+    Failure,
     InvalidRequestError,
     NotFoundError,
     QueueTimeoutError,
@@ -153,18 +154,20 @@ async def change(session: Session, changes: list[ChangedLink]) -> list[dict[str,
 async def totals(request: Request, session: Session, days: Days, seconds: float = 1) -> dict[str, Any]:
     """Return the clicks of each link, as far as they are known after some seconds."""
     found: dict[str, int] = {}
+    failures: list[Failure] = []
 
     async def collect() -> bool:
         deadline = asyncio.timeout(seconds)
+        each = session.stats.collect_each(days, keys=session.urls.list(), on_error=failures.append)
         try:
-            async with deadline, session.stats.collect_each(days, keys=session.urls.list()) as results:
+            async with deadline, each as results:
                 async for slashtag, stats in results:
                     found[slashtag] = stats.total
         except TimeoutError:
             if not deadline.expired():  # a RequestTimeoutError: the service did not answer
                 raise
             return False
-        return True
+        return not failures
 
     return {"complete": await for_client(request, collect(), seconds + 1), "clicks": found}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -121,18 +122,27 @@ async def test_an_account_without_links_and_tags_has_no_clicks(query: Any) -> No
         assert await api.stats.collect_each(query, keys=[], inferred=False).to_dict() == {}
 
 
-async def test_clicks_that_come_meanwhile_are_not_those_of_links_without_a_tag() -> None:
+@pytest.mark.parametrize("link", range(3), ids=["tagged", "shared and tagged", "shared without a tag"])
+@pytest.mark.parametrize("after", range(4))
+async def test_clicks_that_come_meanwhile_are_those_of_their_links_or_do_not_reconcile(
+    link: int, after: int
+) -> None:
     async with serving() as (box, api):
         box.add_tag("mail")
-        box.add_click(box.add_url("s", tag="mail", domain_id=1), "2024-06-02T00:00:00")
-        box.add_click(box.add_url("s", domain_id=2), "2024-06-02T00:00:00")
-        tagged = box.add_url("a", tag="mail")
+        options: list[dict[str, Any]] = [{"tag": "mail"}, {"tag": "mail", "domain_id": 1}, {"domain_id": 2}]
+        links = [box.add_url("as"[bool(n)], **options[n]) for n in range(3)]
+        for each in links:
+            box.add_click(each, "2024-06-02T00:00:00", times=10)
+        asked = count()
 
-        def clicked(asked: Any, answered: Any) -> Any:
-            if "tag" in asked.query:
-                box.add_click(tagged, "2024-06-02T00:00:00")
+        def click(arrival: Any, answered: Any) -> Any:
+            if arrival.path.endswith("/stats") and next(asked) == after:
+                box.add_click(links[link], "2024-06-02T00:00:00", times=3)
             return answered
 
-        with altered(box, clicked):
-            found = await api.stats.by_tag(JUNE)
-    assert found[None].total == 1
+        with altered(box, click):
+            rest = (await api.stats.by_tag(JUNE))[None]
+        assert next(asked) == 4
+        assert rest.total in (10, 10 + 3 * (link == 2)) or not rest.reconciles
+        # What comes after the last answer changes nothing.
+        assert rest.reconciles or after < 3

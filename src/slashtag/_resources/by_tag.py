@@ -5,6 +5,9 @@ requested. A slashtag that links with and without a tag share, on different doma
 together. Of such slashtags, links without a tag have what the tags leave:
 
     the slashtags that both have + those that only links with a tag have - all tags
+
+The first two are counted before the tags and after. If that differs the rest does not reconcile: it is not
+known whose the clicks between are.
 """
 
 from __future__ import annotations
@@ -57,25 +60,26 @@ async def collect_by_tag(
     for same in by_slashtag.values():
         are_tagged = {link.tag_id in names for link in same}
         (both if len(are_tagged) > 1 else tagged if True in are_tagged else untagged).extend(same)
-    # In this order clicks that arrive meanwhile are not taken for more than there are.
-    of_tagged = await collect(keys=tagged) if both else None
+    of_any_tag = [*tagged, *both] if both else []
+    before = await collect(keys=of_any_tag)
     found = await collect_each(tags=of_tag).to_dict()
     rest = await collect(keys=untagged)
     kind = type(rest)
     by_tag: StatsByTag[R] = StatsByTag({name: found.get(name) or kind(missing=1) for name in of_tag})
-    if of_tagged is not None:
-        rest += _left(await collect(keys=both), of_tagged, kind.merge(by_tag.values()))
+    if both:
+        of_both = await collect(keys=both)
+        is_same = before == await collect(keys=of_any_tag)
+        rest += _left(of_both, before, kind.merge(by_tag.values()), is_same=is_same)
     by_tag[None] = rest
     return by_tag
 
 
-def _left(both: R, tagged: R, tags: R) -> R:
-    """Return `both` and `tagged` less `tags`, of every number none and at most that of `both`.
+def _left(both: R, total: R, tags: R, *, is_same: bool) -> R:
+    """Return `total` less `tags`, of every number none and at most that of `both`.
 
-    A number outside does not reconcile.
+    A number outside does not reconcile, nor do any if the total is not the same afterwards.
     """
-    total = both + tagged
-    fits = total.reconciles and tags.reconciles and not tags.missing
+    fits = is_same and total.reconciles and tags.reconciles and not tags.missing
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
         nonlocal fits

@@ -191,8 +191,9 @@ class Stats:
         """Return the statistics of every tag by name, and under None those of links without a tag.
 
         Their sum, `total`, is that of the account, whose links and tags are listed first. A slashtag that
-        links with and without a tag share is counted once, and named in `shared` of None; a link whose tag
-        has no name that can be read counts under None. `progress` is that of `collect_each`, of the
+        links with and without a tag share is counted once, and named in `shared` of None, which does
+        not reconcile if there were clicks meanwhile; a link whose tag has no name that can be read counts
+        under None. `progress` is that of `collect_each`, of the
         tags. With `on_error` a tag that failed has `missing`. Raises what `collect` raises.
         """
         check_query(query)
