@@ -72,9 +72,9 @@ class Run:
         self.rounds: list[list[tuple[tuple[str, ...], bool]]] = []
         for round_ in self.search.rounds():
             for question in round_:
-                assert 0 < len(set(question.keys)) == len(question.keys) <= KEYS
-                question.answer = service(question.keys, question.cells[0].root.answer is not None)
-            self.rounds.append([(question.keys, question.again) for question in round_])
+                assert 0 < len(question.keys) == sum(len(cell.keys) for cell in question.cells) <= KEYS
+                question.answer = service((*question.keys,), question.cells[0].root.answer is not None)
+            self.rounds.append([((*question.keys,), question.again) for question in round_])
         self.results: dict[str, Any] = {key: dict(counts) for key, counts in self.search.results.items()}
         self.failed: set[str] = set()
         for key in self.search.unresolved:

@@ -12,9 +12,9 @@ from .bounds import Bounds
 Label = tuple[str, object]
 Answer = Mapping[Label, int]
 TOTAL: Label = ("", "")
-#: By dimension and label: the chance that open counts, which are as likely in one half of a cell as in the
-#: other, are in the half that is asked.
-Profile = dict[str, dict[Label, float]]
+#: By dimension and its labels: the chance that open counts, which are as likely in one half of a cell as in
+#: the other, are in the half that is asked.
+Profile = dict[str, dict[object, float]]
 
 
 class Cell:
@@ -42,7 +42,10 @@ class Cell:
         self.numbers = {label: bounds.number(count, count) for label, count in (self.answer or {}).items()}
 
     def halve(self, bounds: Bounds) -> None:
-        """State that two halves add up to the cell, and in each half every dimension to the total."""
+        """State that two halves add up to the cell, and in each half every dimension to the total.
+
+        That tightens no bounds: one half may have everything, the other nothing.
+        """
         if not self.halves:
             first, second = halves(self.keys)
             self.halves = (Cell(first, self), Cell(second, self))
@@ -61,7 +64,8 @@ class Cell:
                 continue
             for label in labels:
                 whole = self.numbers[label]
-                one[label], other[label] = (bounds.number(0, bounds.high[whole]) for _ in self.halves)
+                one[label] = bounds.number(0, bounds.high[whole])
+                other[label] = bounds.number(0, bounds.high[whole])
                 bounds.equate((one[label], other[label]), whole)
             for half in (one, other) if dimension else ():
                 bounds.equate([half[label] for label in labels], half[TOTAL])
@@ -82,9 +86,9 @@ class Cell:
         """Return what is open of each label, by dimension."""
         low, high = bounds.low, bounds.high
         profile: Profile = {}
-        for label, number in self.numbers.items():
-            if low[number] < high[number] and label != TOTAL:
-                profile.setdefault(label[0], {})[label] = 1 - 0.5 ** (high[number] - low[number])
+        for (dimension, label), number in self.numbers.items():
+            if low[number] < high[number] and dimension:
+                profile.setdefault(dimension, {})[label] = 1 - 0.5 ** (high[number] - low[number])
         return profile
 
     def tree(self) -> Iterator[Cell]:
@@ -105,6 +109,8 @@ class Question:
         self.cells: list[Cell] = []
         #: Their batches, in a fixed order.
         self.roots: dict[Cell, None] = {}
+        #: The keys of all cells, in their order.
+        self.keys: dict[str, None] = {}
         self.room = MAX_KEYS
         self.profile: Profile = {}
         #: Whether the same was asked before.
@@ -115,21 +121,17 @@ class Question:
         for cell in cells:
             self.add(cell)
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of all cells."""
-        return tuple(key for cell in self.cells for key in cell.keys)
-
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others, in none of which it is."""
         if len(cell.keys) > self.room:
             return False
-        return cell.root not in self.roots or set(self.keys).isdisjoint(cell.keys)
+        return cell.root not in self.roots or self.keys.keys().isdisjoint(cell.keys)
 
     def add(self, cell: Cell, profile: Profile | None = None) -> None:
         """Ask a cell with the others."""
         self.cells.append(cell)
         self.roots[cell.root] = None
+        self.keys |= dict.fromkeys(cell.keys)
         self.room -= len(cell.keys)
         for dimension, chances in (profile or {}).items():
             mine = self.profile.setdefault(dimension, {})
@@ -141,7 +143,8 @@ class Question:
         counted: dict[Label, list[int]] = {label: [] for label in self.answer or ()}
         for cell in self.cells:
             for label, number in cell.numbers.items():
-                counted.setdefault(label, []).append(number)
+                if bounds.high[number]:  # else it adds nothing
+                    counted.setdefault(label, []).append(number)
         for label, numbers in counted.items():
             low = high = (self.answer or {}).get(label, 0)
             for change in self.changes:
@@ -169,29 +172,24 @@ def is_sound(answer: Answer) -> bool:
     return all(count > 0 for count in answer.values()) and len(set(sums.values())) <= 1
 
 
-def confusion(mine: Profile, theirs: Profile, most: float) -> float:
-    """Estimate in how many ways counts can be confused between two profiles; stop where it reaches `most`.
+def confusion(mine: Profile, theirs: Profile) -> float:
+    """Estimate in how many ways counts can be confused between two profiles.
 
     Two clicks can change places if they differ in one dimension, and one can move to the other profile if all
     its labels can.
     """
     swaps, alike = 0.0, 1.0
     for dimension, chances in mine.items():
-        others = theirs.get(dimension)
-        if not others:
+        if not (others := theirs.get(dimension)):
             return swaps
-        total = squares = 0.0
-        none = 1.0
+        common, none = 0.0, 1.0
         for label, chance in chances.items():
-            if other := others.get(label):
-                both = chance * other
-                total += both
-                squares += both * both
+            if label in others:
+                both = chance * others[label]
+                swaps += common * both  # with each label before
+                common += both
                 none *= 1 - both
-        swaps += (total * total - squares) / 2
         alike *= 1 - none
-        if swaps >= most:
-            return swaps
     return swaps + alike
 
 

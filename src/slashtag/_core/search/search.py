@@ -226,7 +226,7 @@ class Search:
             for cell in root.tree():
                 cell.questions = []
                 if cell.halves:
-                    self._bounds.accepts(cell.halve)
+                    cell.halve(self._bounds)
         for fact in facts:
             if not self._accepts(fact):
                 self._unchecked.update(
@@ -247,7 +247,7 @@ class Search:
             if cell.root not in self._roots:
                 continue
             if len(cell.keys) > 1 and not cell.halves and cell.total(self._bounds.low):
-                self._bounds.accepts(cell.halve)  # always: one half may have everything, the other nothing
+                cell.halve(self._bounds)
                 cells += cell.halves
                 if cell is cell.root:
                     self._unchecked[cell] = None
@@ -291,7 +291,7 @@ class Search:
             best, least = None, most
             for question in packed:
                 if len(question.cells) < WIDTH and question.has_room(cell):
-                    ways = confusion(profile, question.profile, least)
+                    ways = confusion(profile, question.profile)
                     if ways < least:
                         best, least = question, ways
             if best is None and opens and all(question.cells[0] is not cell for question in cell.questions):
