@@ -54,7 +54,7 @@ class Service:
     """A service in memory, as a session sends to it, that counts the requests it answers."""
 
     journal = None
-    metrics = SimpleNamespace(inconsistent=0)
+    metrics = SimpleNamespace(inconsistent=0, name="")
 
     def __init__(self, log: Log) -> None:
         self.log = {key: sorted(clicks) for key, clicks in log.items()}

@@ -129,12 +129,13 @@ async def test_no_frame_is_made_of_a_partial_table_unless_asked_for(
 async def test_a_table_counts_what_failed(box: Sandbox, session: AsyncSession) -> None:
     links = box.truth.urls()
     box.add_url("a,b")
-    wrong = links[3].slashtag
+    wrong, shared = links[3].slashtag, links[0].slashtag
+    box.add_url(shared, domain_id=1)
     failures: list[Failure[RangeStats]] = []
     keys = session.urls.list()
     with refused_links(box, {wrong}, 400):
         found = await session.stats.table(Day("2024-05-01"), keys=keys, on_error=failures.append)
-    assert (found.complete, found.missing, len(failures)) == (False, 2, 2)
+    assert (found.complete, found.missing, found.shared, len(failures)) == (False, 2, [shared], 2)
     with pytest.raises(ExportError):
         arrow.table(found)
     there = {row[0] for row in read(found.to_arrow(partial=True))}

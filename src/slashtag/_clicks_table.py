@@ -22,13 +22,15 @@ class ClicksTable:
     polars, pandas, DuckDB and pyarrow take it as it is (`__arrow_c_stream__`), if pyarrow is installed.
     `names` are those of its columns: `slashtag` or `tag`; `date`, `month` (its first day), or `dimension` and
     `label`; `clicks`. `missing` counts failed requests and slashtags that cannot be requested, which have no
-    rows; `incomplete` names slashtags or tags whose own statistics lack something or contradict themselves.
+    rows; `incomplete` names slashtags or tags whose own statistics lack something or contradict themselves;
+    `shared` names slashtags that several links have, whose clicks are those of all of these.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.missing = 0
         self.incomplete: list[str] = []
+        self.shared: list[str] = []
         #: Of each slashtag or tag: what stands between its name and the clicks of each row, and the clicks.
         self._parts: list[tuple[str, list[tuple[Any, ...]], tuple[int, ...]]] = []
 
@@ -39,19 +41,21 @@ class ClicksTable:
             rows = [row for row in stats.rows() if row.dimension not in ("day", "month", "missing")]
             labels: list[tuple[Any, ...]] = [(row.dimension, row.label) for row in rows]
             counts = tuple([row.clicks for row in rows])
-            is_whole = is_whole and not stats.incomplete_dimensions
+            is_whole &= not stats.incomplete_dimensions
         else:
             clicks = {**dates, **_by_date(stats)}
             labels, counts = [(day,) for day in clicks], tuple(clicks.values())
             if self._parts and self._parts[-1][1] == labels:
                 labels = self._parts[-1][1]  # one list for all, of many links
         self._parts.append((key, labels, counts))
+        self.shared += stats.shared
         if not is_whole:
             self.incomplete.append(key)
 
     def _finish(self, missing: int) -> None:
         self.missing = missing
         self.incomplete.sort()
+        self.shared.sort()
         self._parts.sort(key=lambda part: part[0])
 
     @property
@@ -77,10 +81,9 @@ class ClicksTable:
             raise ExportError(f"not complete ({lacking}): to_arrow(partial=True) gives what there is")
         keys = [key for key, labels, _ in self._parts for _ in labels]
         labels = chain.from_iterable(labels for _, labels, _ in self._parts)
-        between = list(zip(*labels, strict=True)) or [()] * (len(self.names) - 2)
         clicks = list(chain.from_iterable(counts for *_, counts in self._parts))
         kinds: dict[str, Kind] = {name: _KINDS.get(name, "text") for name in self.names}
-        return arrow_columns(kinds, [keys, *between, clicks])
+        return arrow_columns(kinds, [keys, *zip(*labels, strict=True), clicks] if keys else [])
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

@@ -113,8 +113,7 @@ def _parsed(text: str) -> tuple[URL | None, Secret | None, Secret | None]:
 
     Blanks around it are dropped.
     """
-    user: Secret | None = None
-    password: Secret | None = None
+    user = password = None
     try:
         text = strip_invisible(text)
         text.encode()  # yarl would drop half a character of two

@@ -27,12 +27,12 @@ async def run_workers(items: Iterable[T], work: Callable[[T], Awaitable[object]]
     """
     source = iter(items)
     firsts = list(islice(source, 2))
+    source, left = chain(firsts, source), workers
     if len(firsts) < 2 or workers == 1:
         # Without a task, which costs half as much as a request.
-        for item in chain(firsts, source):
+        for item in source:
             await work(item)
         return
-    source, left = chain(firsts, source), workers
 
     async def serve() -> None:
         nonlocal left

@@ -13,3 +13,4 @@ from ._fanout import Tasks as Tasks
 from ._fanout import run_workers as run_workers
 from ._journal.file import remove_journal as remove_journal
 from ._resources.urls import check_change as check_change
+from ._sending.session_log import tell as tell

@@ -60,7 +60,7 @@ def find_login(given: Login, profile: str | None = None) -> Login:
     is_given = given.apikey is not None or given.apisecret is not None
     if profile and is_given:
         raise ConfigurationError("pass a profile or an apikey and apisecret, not both")
-    profile = profile or os.environ.get("SLASHTAG_PROFILE") or None
+    profile = profile or os.environ.get("SLASHTAG_PROFILE")
     if not is_given and (profile or _folder() is not None):
         saved = read_login(profile) or saved
         if profile and saved == Login():

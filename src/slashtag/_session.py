@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from contextlib import AsyncExitStack
 from copy import copy
+from functools import partial
 from math import inf
 from numbers import Real
 from time import time
@@ -37,6 +37,7 @@ from ._saved_logins import Login, find_login
 from ._sending.admission import Admission
 from ._sending.metrics import Metrics
 from ._sending.sender import Sender
+from ._sending.session_log import tell
 from ._sending.transport import Transport
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ _OPTIONS: dict[str, Rule] = {
     "profile": Rule(str | None, lambda name: name != "", "the name of a profile"),
     "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
 }
-log = logging.getLogger("slashtag")
 
 
 class AsyncSession:
@@ -149,19 +149,19 @@ class AsyncSession:
         self._is_view = False
         self._closing = asyncio.Lock()
         self._journal: Journal | None = None
+        notify = partial(tell, name)
         if journal is not None:
             # Imported here: most sessions have no journal and do not need sqlite3.
             from ._journal.journal import Journal
 
             check_local_path(journal)
-            self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age)
-        admission = Admission(Throttle(self._concurrency, rate, log.info))
-        metrics = Metrics(admission, name)
+            self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age, notify)
+        admission = Admission(Throttle(self._concurrency, rate, notify))
         self._use(
             Sender(
                 self._transport,
                 admission,
-                metrics,
+                Metrics(admission, name),
                 self._journal,
                 timeout=options["timeout"],
                 retry=retry or RetryPolicy(),
@@ -204,8 +204,8 @@ class AsyncSession:
         """Send a request to an endpoint that has no method here, and return the data of its answer.
 
         `path` is relative to the base address (`"urls"`, `f"urls/{quote(slashtag, safe='')}"`): one that
-        would leave it is refused. `params` go into the query; None is left out, several values repeat the
-        name. `json` is the body: dicts, lists, structs, dataclasses.
+        would leave it is refused. `params` are the query: texts, numbers, True or False; None is left out.
+        `json` is the body: dicts, lists, structs, dataclasses.
 
         It has the credentials, the throttle, the errors and the redaction of all requests; values of members
         and parameters named as secrets are (`password`, `token`) are in no error and no log. It is repeated
@@ -286,5 +286,7 @@ class AsyncSession:
             await self.aclose()
 
     def __repr__(self) -> str:
-        name, state = self.metrics.name, " (closed)" if self._transport.closed else ""
+        if not hasattr(self, "_sender"):  # __init__ failed, and a traceback shows it
+            return "<AsyncSession>"
+        name, state = self.name, " (closed)" if self._transport.closed else ""
         return f"<AsyncSession {name + ': ' * bool(name)}{self.base_url}{state}>"

@@ -233,8 +233,8 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
     @property
     def total(self) -> int:
         """The number of clicks: of the map that has most, as the service may leave out others."""
-        counts: list[dict[str, int]] = [self.state, self.city, self.postalcode]
-        return max(sum(places.values()) for places in counts)
+        most: int = max(sum(getattr(self, name).values()) for name in self.SUMS)
+        return most
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:

@@ -100,7 +100,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from slashtag._journal.journal import Journal
-kept = Journal(Path(sys.argv[1]), sys.argv[2], sys.argv[3], 3600.0)
+kept = Journal(Path(sys.argv[1]), sys.argv[2], sys.argv[3], 3600.0, print)
 print("open", flush=True)
 sys.stdin.read()
 """

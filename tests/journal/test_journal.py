@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
-    return Journal(path, BASE, KEY, max_age)
+    return Journal(path, BASE, KEY, max_age, print)
 
 
 def call(name: object = "spring", **options: Any) -> Call[Any]:

@@ -42,7 +42,7 @@ def stats_over(send: Send) -> Stats:
             await asyncio.sleep(0)
         return send(call)
 
-    sender = SimpleNamespace(send=slowly, journal=None, metrics=SimpleNamespace(inconsistent=0))
+    sender = SimpleNamespace(send=slowly, journal=None, metrics=SimpleNamespace(inconsistent=0, name=""))
     sender.of_operation = lambda: sender
     return Stats(
         cast("Any", sender),

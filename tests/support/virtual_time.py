@@ -20,6 +20,7 @@ from slashtag._core.throttle.throttle import Throttle
 from slashtag._sending.admission import Admission
 from slashtag._sending.metrics import Metrics
 from slashtag._sending.sender import Sender
+from slashtag._sending.transport import Response
 
 T = TypeVar("T")
 LATENCY = 0.1
@@ -87,9 +88,7 @@ class Service:
     def bind(self) -> None:
         """Belong to any loop."""
 
-    async def exchange(
-        self, call: Call[Any], began: float, timeout: float, max_bytes: int
-    ) -> tuple[int, dict[str, str], bytes]:
+    async def exchange(self, call: Call[Any], began: float, timeout: float, max_bytes: int) -> Response:
         self.sent.append((now(), call))
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
@@ -104,7 +103,8 @@ class Service:
             raise answer
         status, message, told = answer
         body = json.dumps({"status": status, "message": message, "data": {}}).encode()
-        return status, headers if told is None else headers | {"Retry-After": f"{told:.0f}"}, body
+        headers |= {} if told is None else {"Retry-After": f"{told:.0f}"}
+        return Response(status, headers, body)
 
     def times(self, *paths: str) -> list[float]:
         """Return when calls of these paths were sent; of all without one."""
@@ -114,7 +114,7 @@ class Service:
 def sender(service: Service, policy: RetryPolicy | None = None, concurrency: int = 32) -> Sender:
     """Return a sender to a service."""
     admission = Admission(Throttle(concurrency, None))
-    metrics, policy = Metrics(admission), policy or RetryPolicy()
+    metrics, policy = Metrics(admission, "shop"), policy or RetryPolicy()
     return Sender(cast("Any", service), admission, metrics, None, 30.0, policy, 2**20)
 
 

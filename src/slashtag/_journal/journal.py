@@ -17,7 +17,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -33,8 +33,6 @@ from .file import ADD_ANSWER, ADD_LINK, JournalFile
 
 COMMIT_SECONDS = 0.2
 
-log = logging.getLogger("slashtag")
-
 
 class Journal:
     """Journal of one job, bound to one base URL and one account; see the module.
@@ -46,7 +44,15 @@ class Journal:
     Raises what `JournalFile` raises.
     """
 
-    def __init__(self, path: str | os.PathLike[str], base_url: str, apikey: str, max_age: float) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        base_url: str,
+        apikey: str,
+        max_age: float,
+        notify: Callable[[int, str], object],
+    ) -> None:
+        self._notify = notify
         self._file = JournalFile(Path(path), base_url, apikey)
         self._oldest = time.time() - max_age
         #: Ids of the links that this session has listed, by slashtag.
@@ -108,8 +114,8 @@ class Journal:
                 self._file.append(rows)
         except sqlite3.Error as error:
             self._is_writable = False
-            text = "the journal %s cannot be written (%s): the job goes on without it; what it has is kept"
-            log.warning(text, self._file.path, error)
+            text = f"the journal {self._file.path} cannot be written ({error})"
+            self._notify(logging.WARNING, f"{text}: the job goes on without it; what it has is kept")
 
     async def aclose(self) -> None:
         """Commit queued answers and close the file."""

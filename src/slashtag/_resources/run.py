@@ -40,6 +40,7 @@ from .._errors import (
 )
 from .._fanout import run_workers
 from .._sending.sender import Sender
+from .._sending.session_log import tell
 from .._summed_statistics import RunningSum, Statistics
 
 #: Paths in the document's sample requests, where they differ from the stated ones.
@@ -52,8 +53,6 @@ REFUSED = frozenset({400, 403, 404, 413, 414})
 MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
 
 R = TypeVar("R", bound=Statistics)
-
-log = logging.getLogger("slashtag")
 
 
 class Failure(Struct, Generic[R_co], frozen=True):
@@ -186,7 +185,7 @@ class StatsRun:
             metrics = self._sender.metrics
             # The first as a warning. There may be thousands of them.
             level = logging.DEBUG if metrics.inconsistent else logging.WARNING
-            log.log(level, "%s: the answer contradicts itself: %s", call.label, problem)
+            tell(metrics.name, level, f"{call.label}: the answer contradicts itself: {problem}")
             metrics.inconsistent += 1
         return stats
 
@@ -273,7 +272,8 @@ class StatsRun:
         if self._on_error is None:
             if isinstance(key, str):
                 raise error
-            log.warning("a link is missing from the statistics: %s", error)
+            name = self._sender.metrics.name
+            tell(name, logging.WARNING, f"a link is missing from the statistics: {error}")
             return
         selector = Selector(keys=(key if isinstance(key, str) else key.slashtag or "",))
         self._on_error(Failure(str(selector), error, selector.keys))

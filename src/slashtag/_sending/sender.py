@@ -46,6 +46,7 @@ from .._errors import (
 )
 from .admission import Admission, NotAdmittedError
 from .metrics import Metrics
+from .session_log import log, tell
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ _SHOWN = "/:@,+ "
 
 LONG_WAIT = 10.0  # seconds: a call that has waited longer is told of as a warning
 QUIET = 60.0  # seconds between two such warnings, at least
-
-log = logging.getLogger("slashtag")
 
 
 class CallState(Used):
@@ -183,8 +182,8 @@ class Sender(Struct, eq=False):
         if is_long and now >= metrics._quiet_until:
             level, metrics._quiet_until = logging.WARNING, now + QUIET
         what = "waits as the service asks" if is_told else f"attempt {state.attempts} failed"
-        fields = self._fields(call, error=error, attempt=state.attempts, seconds=seconds)
-        log.log(level, "%s; %s, again in %.2f s", error, what, seconds, extra=fields)
+        fields = _fields(call, error, attempt=state.attempts, seconds=seconds)
+        tell(metrics.name, level, f"{error}; {what}, again in {seconds:.2f} s", **fields)
 
     async def _attempt(self, call: Call[T], state: CallState) -> T:
         """Send a call once, when it is admitted."""
@@ -214,7 +213,7 @@ class Sender(Struct, eq=False):
         metrics.attempts += 1
         state.attempts += 1
         try:
-            status, headers, body = await transport.exchange(
+            response = await transport.exchange(
                 # Its connection may be at fault, or where it leads.
                 replace(call, again=True) if state.is_retry else call,
                 ticket.sent,
@@ -222,9 +221,13 @@ class Sender(Struct, eq=False):
                 min(self.timeout, self.retry.max_elapsed - state.spent),
                 self.max_response_bytes,
             )
-            metrics.bytes_received += len(body)
+            status, size = response.status, len(response.body)
+            metrics.bytes_received += size
             arrived = time()
-            data = parse(call, status, headers, body, transport.scrubber, self._report_unreadable)
+            # Not in variables, which a traceback may show.
+            data = parse(
+                call, status, response.headers, response.body, transport.scrubber, self._report_unreadable
+            )
             now = self._now
             throttle.accepted(ticket, now)
         except SlashtagError as error:
@@ -235,12 +238,12 @@ class Sender(Struct, eq=False):
             raise
         finally:
             self.admission.pump()
-        metrics._note_success(status, answered_at(headers), arrived)
+        metrics._note_success(status, answered_at(response.headers), arrived)
         # After these: the service has answered, though not as it is now.
-        check_age(call, headers, arrived, transport.scrubber)
+        check_age(call, response.headers, arrived, transport.scrubber)
         if self.journal is not None:
-            self.journal.keep(call, data, body, answered_at(headers, arrived))
-        self._log_answer(call, now - ticket.sent, status=status, bytes=len(body))
+            self.journal.keep(call, data, response.body, answered_at(response.headers, arrived))
+        self._log_answer(call, now - ticket.sent, status=status, bytes=size)
         return data
 
     def _failed(self, call: Call[Any], state: CallState, ticket: Ticket, error: SlashtagError) -> None:
@@ -251,7 +254,7 @@ class Sender(Struct, eq=False):
         now, throttle, metrics = self._now, self.admission.throttle, self.metrics
         took, state.last = now - ticket.sent, error
         if isinstance(error, RequestFailedError):
-            error.session, error.method, error.path = metrics.name, call.method, call.path
+            error.method, error.path = call.method, call.path
         metrics._note_failure(error)
         self._log_answer(call, took, error)
         if isinstance(error, RateLimitError):
@@ -275,8 +278,10 @@ class Sender(Struct, eq=False):
 
     def _report_unreadable(self, what: str) -> None:
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
-        log.log(logging.DEBUG if self.metrics.unreadable else logging.WARNING, "cannot be read: %s", what)
-        self.metrics.unreadable += 1
+        metrics = self.metrics
+        level = logging.DEBUG if metrics.unreadable else logging.WARNING
+        tell(metrics.name, level, f"cannot be read: {what}")
+        metrics.unreadable += 1
 
     def _given_up(self, state: CallState) -> SlashtagError:
         """Return the error of a call that waits no longer."""
@@ -306,18 +311,16 @@ class Sender(Struct, eq=False):
         else:
             status = getattr(error, "status", None)
             what = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
-        name = self.metrics.name
         params = "&".join(f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in call.params)
         shown = f" ({call.label})" if call.label else f"?{params}" * bool(params)
-        text = f"{name + ': ' * bool(name)}{call.method} {call.path}{shown}: {what}, {seconds:.3f} s"
-        log.debug("%s", text, extra=self._fields(call, error, duration=seconds, **fields))
+        text = f"{call.method} {call.path}{shown}: {what}, {seconds:.3f} s"
+        tell(self.metrics.name, logging.DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 
-    def _fields(
-        self, call: Call[Any], error: SlashtagError | None = None, **fields: float | None
-    ) -> dict[str, object]:
-        """Return the fields of a log record about a call; docs/python.md has their meaning."""
-        told: dict[str, object] = {"session": self.metrics.name, "method": call.method, "path": call.path}
-        if error is not None:
-            told["error"] = type(error).__name__
-            told |= {name: getattr(error, name, None) for name in ("status", "request_id")}
-        return told | fields
+
+def _fields(call: Call[Any], error: SlashtagError | None, **fields: float | None) -> dict[str, object]:
+    """Return the fields of a log record about a call; docs/python.md has their meaning."""
+    told: dict[str, object] = {"method": call.method, "path": call.path}
+    if error is not None:
+        told["error"] = type(error).__name__
+        told |= {name: getattr(error, name, None) for name in ("status", "request_id")}
+    return told | fields

@@ -35,14 +35,20 @@ from .._errors import (
 from .._files import running_loop
 from .._version import __version__
 
-#: Status, headers and decompressed body of an answer.
-Response = tuple[int, Mapping[str, str], bytes]
-
 #: The deadline of an attempt is ours: aiohttp's ends no attempt when the session is closed.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError)
 # A pinned certificate is checked by aiohttp.
 _NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
+
+
+@dataclass(eq=False, repr=False)
+class Response:
+    """Answer with its decompressed body; it may echo a secret, so that no repr shows it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class _BodyOfOneUse(aiohttp.BytesIOPayload):
@@ -130,7 +136,7 @@ class Transport:
         return URL(f"{path}?{query.replace('+', '%20')}", encoded=True) if "+" in query else url
 
     async def exchange(self, call: Call[Any], now: float, timeout: float, max_bytes: int) -> Response:
-        """Send a call once; return the status, the headers and the decompressed body of the answer.
+        """Send a call once; return its answer.
 
         `timeout`: seconds from `now`. Raises TransportError (`unsent` if the service cannot have received
         anything), UnexpectedResponseError for a body over `max_bytes`, and SessionClosedError.
@@ -145,22 +151,22 @@ class Transport:
         self._deadlines.add(deadline)
         try:
             async with deadline:
-                status, headers, body = response = await self._send(call, is_fresh, written, max_bytes)
+                response = await self._send(call, is_fresh, written, max_bytes)
         except Exception as error:
             late = f"{timeout:.3g} s" if deadline.expired() else ""
             failure = self._failure(call, error, written, late)
             if failure is None:
                 raise  # such as one of the user's middleware
         else:
-            if len(body) <= max_bytes:
+            if len(response.body) <= max_bytes:
                 return response
             scrub = self.scrubber.adding(call.secrets)
             failure = UnexpectedResponseError(
                 f"the body is larger than max_response_bytes ({max_bytes})",
-                status=status,
-                excerpt=scrub.excerpt(body),
+                status=response.status,
+                excerpt=scrub.excerpt(response.body),
                 repeatable=False,
-                headers=scrub.headers(headers),
+                headers=scrub.headers(response.headers),
             )
         finally:
             self._deadlines.discard(deadline)
@@ -196,7 +202,7 @@ class Transport:
         finally:
             if not content.at_eof():
                 response.close()
-        return response.status, response.headers, b"".join(chunks)
+        return Response(response.status, response.headers, b"".join(chunks))
 
     def _failure(
         self, call: Call[Any], error: Exception, written: list[bool] | None, late: str

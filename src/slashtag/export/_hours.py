@@ -14,12 +14,10 @@ from .. import (
     Progress,
     parse_zone,
 )
-from .._internal import run_workers, windows
+from .._internal import run_workers, tell, windows
 
 #: The longest span of hours, in days, and the most of them that are counted at once.
 MOST_DAYS, WORKERS = 32, 64
-
-log = logging.getLogger("slashtag")
 
 
 async def hourly_clicks(
@@ -74,7 +72,8 @@ async def hourly_clicks(
         left[hour.date()] -= counted
     wrong = [day for day, n in left.items() if n and day < today]
     if wrong and days.days_complete:
-        log.warning("the hours do not add up to the clicks of the day on %s", ", ".join(map(str, wrong)))
+        text = f"the hours do not add up to the clicks of the day on {', '.join(map(str, wrong))}"
+        tell(session.name, logging.WARNING, text)
     return clicks
 
 

@@ -11,17 +11,26 @@ Without an answer it lasts until those who wait give up. Failures that are FORGO
 next one are no part of its outage.
 """
 
+from collections.abc import Callable
+from logging import INFO, WARNING
 from math import inf
 
 FAILURES = 5  # fewer may be chance; with 6 a single call would use up the attempts that it has by default
 SHORTEST, LONGEST = 0.05, 15.0  # seconds of a pause: 300 s without an answer take about 40 requests
 FORGOTTEN = 300.0  # seconds
 
+#: Is called with a level of `logging`, and a text.
+Notify = Callable[[int, str], object]
+
 
 class Outage:
-    """Failures in a row, and when the next request may find out whether the service answers again."""
+    """Failures in a row, and when the next request may find out whether the service answers again.
 
-    def __init__(self) -> None:
+    `notify` is called when an outage begins, and when it ends.
+    """
+
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
         self.is_on = False
         self.next_at = 0.0  # when the next request may depart
         self._failures = 0  # in a row, of requests that were sent after the first one had failed
@@ -35,8 +44,10 @@ class Outage:
         """
         return self._last - self.began - self._told if self.is_on and now - self._last <= FORGOTTEN else 0.0
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """Take note of an answer, whatever it says."""
+        if self.is_on:
+            self._notify(INFO, f"the service answers again, after {now - self.began:.0f} s")
         self.is_on, self._failures, self._last = False, 0, -inf
 
     def failed(self, sent: float, now: float, retry_after: float | None) -> None:
@@ -46,7 +57,9 @@ class Outage:
         elif sent >= self.began:
             self._failures += 1
         self._last = now
-        self.is_on |= self._failures >= FAILURES
+        if self._failures >= FAILURES and not self.is_on:
+            self.is_on = True
+            self._notify(WARNING, "only failures: one request at a time is sent until the service answers")
         if self.is_on:
             waited = now - self.began
             told = min(retry_after or 0.0, waited)

@@ -40,10 +40,10 @@ others. It waits by itself, up to a minute, counts in no sum, and takes, after t
 the curve.
 """
 
-from collections.abc import Callable
+from logging import INFO
 from math import exp, inf, sqrt
 
-from .outage import Outage
+from .outage import Notify, Outage
 from .ticket import Ticket
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
@@ -72,12 +72,12 @@ class Throttle:
     """Decision when requests depart, from what their answers say; in virtual or real time, without timers."""
 
     def __init__(
-        self, concurrency: int, rate: float | None = None, notify: Callable[[str], None] = lambda text: None
+        self, concurrency: int, rate: float | None = None, notify: Notify = lambda level, text: None
     ) -> None:
         self._concurrency, self._given, self._notify = concurrency, rate, notify
         self.state = OPEN if rate is None else PACED
         self.in_flight = 0
-        self.outage = Outage()
+        self.outage = Outage(notify)
         self._paused_until = 0.0
         self._sum = self._sum_from = 0.0  # 429s that nothing has offset yet; departure of the first of them
         self._passed = -inf  # departure of the last request that was accepted
@@ -146,7 +146,7 @@ class Throttle:
         """Take note of a request that was let through, whatever came of it."""
         is_probe = ticket is self._probe
         self.cancelled(ticket, now)
-        self.outage.answered()
+        self.outage.answered(now)
         self._accepted += 1
         self._counts[self._is_above(ticket)][0] += 1
         if ticket.sent > self._sum_from:
@@ -159,7 +159,7 @@ class Throttle:
         """Return the earliest time to send this call again, in addition to `ready_at`."""
         is_probe = ticket is self._probe
         self.cancelled(ticket, now)
-        self.outage.answered()
+        self.outage.answered(now)
         before, ticket.last, ticket.first = ticket.last, now, min(ticket.first, now)
         ticket.rejects += 1
         if self.state == PROBING:
@@ -316,7 +316,9 @@ class Throttle:
     def _follow(self, rate: float, since: float, now: float) -> None:
         """Start a curve at a rate; the next request departs after one interval of it."""
         if not 1 - DIP < self._rate / rate < 1 + DIP:
-            self._notify(f"paced at {rate:.3g} requests/s; to begin so the next time pass rate={rate:.3g}")
+            self._notify(
+                INFO, f"paced at {rate:.3g} requests/s; to begin so the next time give rate={rate:.3g}"
+            )
         self.state, self._rate, self._since, self._counts = PACED, rate, since, [[0, 0], [0, 0]]
         self._due, self._sum = max(now + 1 / rate, self._paused_until), 0.0
 
