@@ -42,7 +42,7 @@ class PaginationError(SlashtagError):
 
 
 class JournalError(SlashtagError):
-    """Journal of a job that cannot be written or is damaged; its contents are not changed."""
+    """Journal that cannot be opened, is in use, damaged, or of another job; it is left as it is."""
 
     is_fatal = True
 

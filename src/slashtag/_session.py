@@ -85,7 +85,8 @@ class AsyncSession:
     Where `concurrency`, `timeout`, `range_end`, `allow_http` or `proxy` is None, SLASHTAG_CONCURRENCY and its
     like in the environment count, then what is saved with the profile that is used.
 
-    Raises ConfigurationError. See docs/service.md, Authentication; Versioning.
+    Raises ConfigurationError, and JournalError for a journal that cannot be used. See docs/service.md,
+    Authentication; Versioning.
 
     Use it with `async with`, or close it with `aclose()`. It belongs to the event loop that first uses it:
     in another loop or thread it raises ConfigurationError.

@@ -7,22 +7,20 @@ import json
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 import textwrap
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slashtag import AsyncSession, ConfigurationError, DateRange
+from slashtag import AsyncSession, DateRange, JournalError
 from slashtag._journal.file import KIND, remove_journal
 from slashtag.sandbox import Sandbox
 
 from ..resources.accounts import client
 from ..support.journals import committed
-from ..support.processes import python, run
+from ..support.processes import python
 from ..support.sending import until
 from .test_journal import BASE, KEY, NOW, call, fill, journal
 
@@ -41,7 +39,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def refused(path: Path, match: str, base_url: str = BASE, apikey: str = KEY) -> None:
     """A session with this journal cannot be made, and nothing is changed."""
     before = contents(path.parent) if path.parent.is_dir() else {}
-    with pytest.raises(ConfigurationError, match=match) as refusal:
+    with pytest.raises(JournalError, match=match) as refusal:
         AsyncSession(base_url, apikey=apikey, apisecret="s" * 12, journal=path)
     assert apikey not in str(refusal.value)
     assert (contents(path.parent) if path.parent.is_dir() else {}) == before
@@ -96,39 +94,18 @@ async def test_a_name_that_sqlite_takes_for_memory_is_a_file(
 
 # --- in use -------------------------------------------------------------------------------------------
 
-HOLD = """
-import sys
-from pathlib import Path
-from slashtag._journal.journal import Journal
-kept = Journal(Path(sys.argv[1]), sys.argv[2], sys.argv[3], 3600.0, print)
-print("open", flush=True)
-sys.stdin.read()
-"""
+OPEN = "import sys; from slashtag._journal.journal import Journal; Journal(*sys.argv[1:], 3600.0, print)"
 
 
-def hold(path: Path) -> list[str]:
-    return [sys.executable, "-c", HOLD, str(path), BASE, KEY]
-
-
-def test_a_journal_in_use_by_another_process_is_refused(path: Path) -> None:
-    with subprocess.Popen(hold(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"open\n"
-        with pytest.raises(ConfigurationError, match="in use by another session"):
-            journal(path)
-        holder.kill()
-    asyncio.run(fill(path))
-
-
-async def test_a_journal_in_use_in_this_process_is_refused_by_any_name(path: Path) -> None:
+async def test_a_journal_in_use_is_refused_by_any_name_here_and_in_another_process(path: Path) -> None:
     kept = journal(path)
     link = path.with_name("link")
     link.symlink_to(path)
     for name in (path, link):
-        with pytest.raises(ConfigurationError, match="in use by another session"):
+        with pytest.raises(JournalError, match="in use by another session"):
             journal(name)
     # Nor did looking at it give up the lock.
-    assert "in use by another session" in run(*hold(path), input="").stderr
+    assert "in use by another session" in python("-c", OPEN, path, BASE, KEY).stderr
     await kept.aclose()
 
 
@@ -170,6 +147,17 @@ async def test_a_file_cut_short_is_told(path: Path) -> None:
     await fill(path, *(bytes([n]) * 5_000 for n in range(20)))
     os.truncate(path, path.stat().st_size // 2)
     refused(path, "damaged")
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM job", "UPDATE answer SET body = x'7b'"])
+async def test_a_row_that_cannot_be_read_is_told(path: Path, damage: str) -> None:
+    with Sandbox(urls=1) as box:
+        for told in (nullcontext(), pytest.raises(JournalError, match="damaged")):
+            with told:
+                async with client(box, journal=path) as job:
+                    await job.stats.collect(SPAN, keys=job.urls.list())
+            with closing(sqlite3.connect(path)) as file:
+                file.executescript(damage)
 
 
 # --- no room ------------------------------------------------------------------------------------------

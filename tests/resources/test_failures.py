@@ -89,19 +89,24 @@ CALLS: dict[str, Callable[[AsyncSession, Any], AsyncIterable[Any] | Coroutine[An
     "progress of each": lambda api, call: api.stats.collect_each(DAY, keys=api.urls.list(), progress=call),
     "progress of links": lambda api, call: api.urls.list(progress=call),
     "progress of changes": lambda api, call: api.urls.update_many([Change("nobody", "x://y")], progress=call),
+    "after a change": lambda api, call: api.urls.update_many([Change("nobody", "x://y")], after=call),
+    "by tag": lambda api, call: api.stats.by_tag(DAY, on_error=call),
 }
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_a_callback_that_would_have_to_be_awaited_is_refused(account: Account, call: Any) -> None:
+async def test_a_callback_that_cannot_be_called_or_would_have_to_be_awaited_is_refused(
+    account: Account, call: Any
+) -> None:
     async def dropped(*_: object) -> None:
         raise AssertionError
 
-    async def work(api: AsyncSession) -> None:
-        made = call(api, dropped)
+    async def work(api: AsyncSession, wrong: object) -> None:
+        made = call(api, wrong)
         _ = [item async for item in made] if isinstance(made, AsyncIterable) else await made
 
     async with account.serve(unknown_keys="error") as box, client(box) as api:
-        with pytest.raises(TypeError, match="awaited"):
-            await work(api)
+        for wrong in (dropped, []):
+            with pytest.raises(TypeError):
+                await work(api, wrong)
         assert not box.requests

@@ -66,6 +66,6 @@ def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> N
 
 
 def check_callback(name: str, callback: object) -> None:
-    """Raise TypeError for a coroutine function, which would have to be awaited."""
-    if callback is not None and iscoroutinefunction(callback):
-        raise TypeError(f"{name} is called, not awaited: pass a plain function, which may start a task")
+    """Raise TypeError for what cannot be called, or would have to be awaited."""
+    if callback is not None and (not callable(callback) or iscoroutinefunction(callback)):
+        raise TypeError(f"{name} must be a plain function: it is called, not awaited, and may start a task")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .._credentials import account_hash
-from .._errors import ConfigurationError, JournalError
+from .._errors import JournalError
 
 #: Application id of SQLite: "slt", and the version of the format.
 KIND = 0x736C7407
@@ -31,8 +31,8 @@ class JournalFile:
     """Answers of one job in SQLite, bound to one base URL and one account.
 
     SQLite locks the file for one session, in this process too, as long as nothing else in it opens and
-    closes the file. It is readable only by its owner, and is never repaired. Raises ConfigurationError if it
-    can neither be opened nor created, or is unfit.
+    closes the file. It is readable only by its owner, and is never repaired. Raises JournalError if it can
+    neither be opened nor created, or is unfit.
     """
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
@@ -59,14 +59,14 @@ class JournalFile:
         except sqlite3.OperationalError as error:
             is_locked = "locked" in str(error)
             why = "is in use by another session or export" if is_locked else f"cannot be opened: {error}"
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, AttributeError, TypeError) as error:  # a damaged row has None
             raise self._unfit(f"is not a journal, or is damaged ({error})") from None
         except OSError as error:
             why = f"cannot be opened: {error.strerror}"
         else:
             self._connection = file
             return
-        raise ConfigurationError(f"the journal {str(path)!r} {why}")
+        raise JournalError(f"the journal {str(path)!r} {why}")
 
     def _begin(self, file: sqlite3.Connection, base_url: str, apikey: str) -> None:
         """Lock the file, and check whose it is, or make it that of the job if it is new."""
@@ -92,8 +92,8 @@ class JournalFile:
         self._last = _one(file, "SELECT coalesce(max(rowid), 0) FROM answer")
         self.places = dict(file.execute("SELECT name, place FROM link"))
 
-    def _unfit(self, why: str) -> ConfigurationError:
-        return ConfigurationError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
+    def _unfit(self, why: str) -> JournalError:
+        return JournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
 
     @property
     def is_new(self) -> bool:

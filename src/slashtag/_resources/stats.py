@@ -197,6 +197,7 @@ class Stats:
         tags. With `on_error` a tag that failed has `missing`. Raises what `collect` raises.
         """
         check_query(query)
+        self._run(progress, on_error)  # which checks them
         query = query.resolve(parse_zone(timezone), datetime.now(UTC))
         links = await Urls(self._sender, self._tasks, self._workers).list().to_list()
         # Tags last: a link may have got one that was created meanwhile.

@@ -165,6 +165,7 @@ class Urls(Resource[ShortUrl]):
         the error that ends the iteration; an exception in it ends it too. `progress` is called with (changes
         done, total). See `update` for omitted members, and docs/service.md, Update a short URL.
         """
+        check_callback("after", after)
         check_callback("progress", progress)
         calls = list(_calls(changes))
         results: asyncio.Queue[Outcome] = asyncio.Queue(MOST_WAITING)

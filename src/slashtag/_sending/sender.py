@@ -37,6 +37,7 @@ from .._core.scrubber import HIDDEN, is_secret
 from .._core.throttle.ticket import Ticket
 from .._errors import (
     APIError,
+    JournalError,
     QueueTimeoutError,
     RateLimitError,
     RequestFailedError,
@@ -112,7 +113,11 @@ class Sender(Struct, eq=False):
             self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
-            return parse(call, 200, {}, body, self.transport.scrubber, self._report_unreadable)
+            try:
+                return parse(call, 200, {}, body, self.transport.scrubber, self._report_unreadable)
+            except SlashtagError as damaged:
+                problem = f"an answer in the journal is damaged ({damaged}): remove it to begin anew"
+                raise JournalError(problem) from None
         state = CallState(operation=self.operation or object())
         try:
             try:
