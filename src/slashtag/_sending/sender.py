@@ -186,7 +186,7 @@ class Sender(Struct, eq=False):
         is_long = state.waited + state.spent > LONG_WAIT or metrics.last_success is None
         if is_long and now >= metrics._quiet_until:
             level, metrics._quiet_until = logging.WARNING, now + QUIET
-        what = "waits as the service asks" if is_told else f"attempt {state.attempts} failed"
+        what = "waits" if is_told else f"attempt {state.attempts} failed"
         fields = _fields(call, error, attempt=state.attempts, seconds=seconds)
         tell(metrics.name, level, f"{error}; {what}, again in {seconds:.2f} s", **fields)
 
