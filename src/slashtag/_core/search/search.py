@@ -16,12 +16,14 @@ contradicts itself, of a batch, or     its keys are asked alone
 has other dimensions than most
 agrees with the others                 it is an equation of the counts of its cells
 contradicts others, or no answer       first halves of the cells are asked, until one cell is left
-one cell is left                       its batch is asked again, else those asked together with it
+one cell is left, without an answer    its halves are batches: a key may be refused
+one cell is left, with an answer       its batch is asked again, else those asked together with it
 one of these has changed               its earlier answers hold up to the change, and it is checked again
 none of these has changed              they are forgotten: its halves are batches
 ... and after that                     what had contradicted others is asked again
 of little use: batches have cost more  cells are asked alone in the next round: a table takes at most a tenth
-than WASTE a key and one a known half  more than one request a key, unless answers contradict each other
+than WASTE a key and one a known half  more than one request a key, of few keys CHECKS + 1 more, unless
+                                       answers contradict each other
 
 A cell without clicks is asked again where there is room: it may lack a click that another has. What is asked
 depends on the batches and the answers alone, so that a second run can replay a journal.
@@ -261,7 +263,7 @@ class Search:
         """Return questions for first halves, each with cells whose counts are unlikely to be confused.
 
         Halving would ask each first half alone. Here a question is opened by a first half that opened none
-        before, so there are never more of them. Cells that were asked and are still open ride along: with
+        before, so that there are not more of them. Cells that were asked and are still open ride along: with
         others in the new question, both answers together may leave one value. In a small round one cell of
         each earlier question is asked again, alone if there is none that it is unlikely to be confused with.
         """
