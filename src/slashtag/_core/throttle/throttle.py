@@ -1,11 +1,11 @@
 """Decide when the next request may be sent under a rate limit that nobody documented.
 
 state    may depart                      429                                a cluster  accepted
-open     in flight < cap: 10 at first    probing, if calls are few          probing    cap + 1/8
+open     in flight < cap: 9 at first     probing, if calls are few          probing    cap + 1/9
  level   in flight < level, later more   at it: level - 1, the 4th probing; probing    after n rounds: cap =
-                                         above: cap - 1                                level + (n / 8) ** 2
+                                         above: cap - 1                                level + (n / 9) ** 2
 probing  one probe, after a pause        of the probe: the next later       -          see below
-quota    in flight < cap, and budget     beyond the budget: probing         probing    cap + 1/8
+quota    in flight < cap, and budget     beyond the budget: probing         probing    cap + 1/9
 paced    when due, by the curve          cut, if the curve causes them (*)  probing    -
 (*) A rate that is given is not cut.
 
@@ -48,8 +48,8 @@ from .ticket import Ticket
 
 OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 
-START = 10  # requests in flight at the start: few are lost where the limit is low
-GROWTH = 1 / 8  # of a request in flight for each accepted one: as many more are lost when the limit is met
+START = 9  # requests in flight at the start: few are lost where the limit is low
+GROWTH = 1 / 9  # of a request in flight for each accepted one: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: fewer may be chance
 STRAYS = 1 / 5  # of the requests, at most, are answered 429 at any pace: twice the tenth that no job may mind
 LEAK = STRAYS / (1 - STRAYS)  # of a 429 that an accepted request offsets: up to STRAYS are no cluster
