@@ -202,11 +202,8 @@ def expanded(value: object) -> object:
 
 #: How a call ends: what the server does, and the options of the session. None of these echoes a secret.
 ENDS: dict[str, tuple[Answer, dict[str, Any]]] = {
-    "refused": (envelope(400, "No.", None), {}),
-    "a page": (wires.html(200), {}),
     "reset": (wires.reset(), {}),
     "timed out": (wires.stall(), {"timeout": 0.05}),
-    "too large": (wires.response(200, b" " * 2_000), {"max_response_bytes": 1_000}),
     "cancelled": (wires.stall(headers_sent=True), {}),
     "cancelled before admission": (
         envelope(429, "Too many.", None, headers=[("Retry-After", "60")]),

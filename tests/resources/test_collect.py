@@ -34,14 +34,16 @@ STATUSES = [404, 500]
 @pytest.mark.parametrize("concurrency", [1, 100])
 @pytest.mark.parametrize("query", [DAYS, Year(2024)], ids=["range", "year"])
 async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
-    status: int, concurrency: int, query: DateRange | Year
+    status: int, concurrency: int, query: DateRange | Year, caplog: pytest.LogCaptureFixture
 ) -> None:
     keys = [f"k{n}" for n in range(1_000)]
-    options = {"concurrency": concurrency, "retry": RetryPolicy(max_attempts=1, max_elapsed=0.5)}
+    policy = RetryPolicy(max_attempts=1, max_elapsed=0.5)
+    options = {"concurrency": concurrency, "retry": policy, "name": "shop"}
     async with serving(faults=[Fault(kind=str(status))], session=options) as (box, api):
         with pytest.raises(SlashtagError) as told:
             await api.stats.collect(query, keys=keys)
         assert told.value.__notes__
+        assert told.value.session == "shop"
         failures: list[Failure] = []
         progress: list[tuple[int, int | None]] = []
         box.requests.clear()
@@ -57,6 +59,8 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
         assert set(missing.values()) == {1}
         assert stats.missing == sum(len(failure.plan or ()) for failure in failures)
         assert progress[-1][0] == progress[-1][1]
+        # That is an outage, unless they are refused.
+        assert [record.session for record in caplog.records][:1] == ["shop"] * (status == 500)
         box.faults = []
         # Another session: this one may wait for the end of an outage.
         async with client(box) as other:

@@ -35,13 +35,14 @@ async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(
 ) -> None:
     failures: list[Failure] = []
     links = [ShortUrl(id=n, slashtag=key) for n, key in enumerate([account.keys[0], "a,b", "c,d"])]
-    async with account.serve() as box, client(box) as api:
+    async with account.serve() as box, client(box, name="shop") as api:
         for stats in (
             await api.stats.collect(Year(2024), keys=links),
             await api.stats.collect(Year(2024), keys=slowly(links), on_error=failures.append),
             sum([await api.stats.run(part) for part in api.stats.plan(Year(2024), keys=links).split(3)]),
         ):
             assert (stats.missing, stats.complete) == (2, False)
+        assert "shop: " in caplog.text
         assert "'a,b'" in caplog.text
         # Nor does that change: there is nothing to request.
         assert [failure.plan for failure in failures] == [None, None]

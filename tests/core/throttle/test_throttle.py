@@ -243,6 +243,7 @@ def test_after_an_outage_all_is_as_it_was_before(state: str, seconds: float, tol
 
 
 @given(st.lists(st.booleans(), max_size=200))
+@example([True] * 9 + [False])
 def test_failures_among_answers_delay_nobody_and_an_outage_is_told(failures: list[bool]) -> None:
     told: list[int] = []
     throttle = Throttle(32, notify=lambda level, _: told.append(level))
