@@ -8,7 +8,7 @@ failure              single calls do
 refused, while       as one that comes for the first time
 others are accepted
 
-An operation is a `collect`, a listing, a report, or a single call. So a page beside any number of reports
+An operation is a `collect`, a listing, or a single call. So a page beside any number of reports
 waits for one request of each at most. While the limit is exhausted, and single requests find out whether it
 is open again, the newest call goes of the last operation that has one which was not tried so: n calls are
 tried before one is tried twice, and calls that are refused for a reason of their own hide nothing.

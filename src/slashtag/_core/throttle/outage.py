@@ -1,10 +1,10 @@
 """Tell a service that does not answer from requests that fail for a reason of their own.
 
-A failure is a 5xx, a 408, or no answer. While others are answered it concerns its own request alone. FAILURES
-more, of requests that were sent after the first one had failed, with no answer between them, are an outage:
-one request at a time departs, after a pause of half of the time since the first failure, up to LONGEST. The
-Retry-After of a 503 makes a pause longer, up to all of that time: one wrong answer costs little, a real pause
-is kept.
+A failure is a 5xx, a 408, or no answer; an answer is all else. While others are answered it concerns its own
+request alone. FAILURES more, of requests that were sent after the first one had failed, with no answer
+between them, are an outage: one request at a time departs, after a pause of half of the time since the first
+failure, up to LONGEST. The Retry-After of a 503 makes a pause longer, up to all of that time: one wrong
+answer costs little, a real pause is kept.
 
 Any answer ends an outage, and nothing is learnt from it: it is idle time, after which all is as before.
 Without an answer it lasts until those who wait give up. Failures that are FORGOTTEN seconds older than the
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from logging import INFO, WARNING
 from math import inf
 
-FAILURES = 5  # fewer may be chance; with 6 a single call would use up the attempts that it has by default
+FAILURES = 5  # fewer may be chance; with 7 a single call would use up the attempts that it has by default
 SHORTEST, LONGEST = 0.05, 15.0  # seconds of a pause: 300 s without an answer take about 40 requests
 FORGOTTEN = 300.0  # seconds
 

@@ -15,18 +15,19 @@ Then single probes find when the limit is open. What was accepted from one openi
 between, is the rate, of a bucket and of a window of any width. An accepted probe picks the first that fits:
 - The rate is given: paced.
 - The limit was exhausted for most of the time, and for seconds: a quota. What was accepted is its budget, the
-  time its width. It is spent at full speed, and probes are few until shortly before the width is over.
+  time its width. It is spent at full speed, and begins anew if it is not within the width; then the cap is
+  one, and probes are few until shortly before the width is over.
 - In a quota, most of the budget is spent, or it has just begun: it goes on.
 - No rate is known and none measured: open as at the start; but at a level of one if others than probes were
-  accepted, and either the level is refuted or a probe was refused while it was alone.
-- No rate is known, and no probe was refused while it was alone: the limit may be one of requests in flight.
-  Open, at a level: the number in flight at the cluster that was accepted. Another cluster, or four 429s at
-  it, refute it.
+  accepted, and there is no level as in the next rule.
+- No rate is known, and no probe was rejected while it was alone: the limit may be one of requests in flight.
+  Open, at a level: the number in flight at the cluster that was accepted, if any. Another cluster, or four
+  429s at it, refute it.
 - Else: paced. If the time was idle, or a quota was exhausted before its budget, at the rate as it was.
 Idle is time in which a request might depart, but no call waited, in the queue or by itself after a 429. A
 measurement that was idle for more than half counts for nothing, nor does a brief one of few requests; in idle
-time the curve stands still, and an open session begins as at the start. An outage is idle time. Calls are few
-if half of the cap is free: they meet too few 429s together for a cluster; one will do.
+time the curve stands still, and an open session without a level begins as at the start. An outage is idle
+time. Calls are few if half of the cap is free: they meet too few 429s together for a cluster; one will do.
 The curve, rate * exp(DIP * (t / time - 1) ** 3), begins under the rate, is there at `time`, stays close, and
 rises ever faster: cautious return, test for more and search after a lifted limit in one. Curve and level are
 experiments: 429s below them occur anyway, up to one in five; only if there are more above, beyond chance, the
@@ -51,7 +52,7 @@ OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 START = 9  # requests in flight at the start: few are lost where the limit is low
 GROWTH = 1 / 9  # of a request in flight for each accepted one: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: fewer may be chance
-STRAYS = 1 / 5  # of the requests, at most, are answered 429 at any pace: twice the tenth that no job may mind
+STRAYS = 1 / 5  # of the requests, at most, are answered 429 at any pace: twice the 10 % that no job may mind
 LEAK = STRAYS / (1 - STRAYS)  # of a 429 that an accepted request offsets: up to STRAYS are no cluster
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
@@ -168,7 +169,7 @@ class Throttle:
             if not is_probe:
                 self._level -= 1
             else:
-                # A probe that was refused while alone shows no limit of requests in flight.
+                # A probe that was rejected while alone shows no limit of requests in flight.
                 self._level = self._level if self.in_flight else min(self._level, 0)
                 self._pause(self._next_probe(now, retry_after))
             return self._paused_until + FLOOR  # with the others, after the next probe
@@ -275,7 +276,7 @@ class Throttle:
             self._follow(sqrt(low * sqrt(low * high)), now, now)
 
     def _next_probe(self, now: float, retry_after: float | None) -> float:
-        """Return when the next probe departs, if one was refused now."""
+        """Return when the next probe departs, if one was rejected now."""
         waited = now - self._since
         end = self._opened + self._width * (1 - EARLY) if self._budget else self._since
         if now < end:  # few probes: 50 requests of the rate apart
