@@ -263,9 +263,9 @@ class Search:
         """Return questions for first halves, each with cells whose counts are unlikely to be confused.
 
         Halving would ask each first half alone. Here a question is opened by a first half that opened none
-        before, so that there are not more of them. Cells that were asked and are still open ride along: with
+        before, so there are never more of them. Cells that were asked and are still open ride along: with
         others in the new question, both answers together may leave one value. In a small round one cell of
-        each earlier question is asked again, alone if there is none that it is unlikely to be confused with.
+        each earlier question is asked again, some alone: these come on top.
         """
         cells = sorted((cell for cell in self._open if cell.is_first), key=lambda cell: -len(cell.keys))
         # Halves that must still be told apart, at most.
