@@ -46,7 +46,7 @@ WIDTH = 12
 #: Most ways to confuse clicks between the cells of a request; between cells asked before, in a small round.
 MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
 #: Requests of a round, if so many cells are open: those for the first time, others together, others alone.
-#: With 1 an account of 10,000 links takes four times the rounds, and 1.4 times the CPU; 8 takes 2 % more
+#: With 1 an account of 10,000 links takes four times the rounds, and 1.5 times the CPU; 8 takes 2 % more
 #: requests for one day.
 FEW_REQUESTS = 6
 #: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
