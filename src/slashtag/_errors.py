@@ -41,7 +41,7 @@ class PaginationError(SlashtagError):
     """Inconsistent or repeated pages of a listing, so that items could be lost."""
 
 
-class JournalError(SlashtagError):
+class JournalError(ConfigurationError):
     """Journal that cannot be opened, is in use, damaged, or of another job; it is left as it is."""
 
     is_fatal = True
