@@ -126,7 +126,7 @@ def test_never_more_requests_than_halving_and_its_checks(account: tuple[int, Tab
     assert run.requests <= halving(table, names(count)) + (search.CHECKS + 1) * split + 1
 
 
-@pytest.mark.parametrize("keys", [12, 100, 300, 1_000])
+@pytest.mark.parametrize("keys", [12, 100, 1_000])
 @pytest.mark.parametrize("labels", ["x", "wxyz", "abcdefghijklmnopqrstuvwxyz"])
 @pytest.mark.parametrize("clicks", [0.5, 1, 3, 9])
 def test_no_table_takes_more_than_a_tenth_more_than_one_request_a_key(
@@ -143,8 +143,7 @@ def test_no_table_takes_more_than_a_tenth_more_than_one_request_a_key(
         requests += len(round_)
         for question in round_:
             question.answer = together(table, question.keys)
-    checks = search.CHECKS + 1 if keys < 100 else 0
-    assert requests + len(searched.unresolved) <= 1.1 * keys + checks
+    assert requests + len(searched.unresolved) <= 1.1 * keys + (search.CHECKS + 1) * (keys < 100)
     assert {key: table[key] for key in table if key not in searched.unresolved} == searched.results
 
 
@@ -174,7 +173,7 @@ def test_refused_keys_are_unresolved_and_no_others_fail(
 @given(
     accounts(),
     st.integers(),
-    st.sampled_from(["random", "late", "lost", "stale", "cut", "doubled", "one more", "capped"]),
+    st.sampled_from(["random", "late", "lost", "stale", "cut", "doubled", "capped"]),
     st.floats(0, 1),
 )
 def test_any_answers_end_within_so_many_requests_a_key_and_a_batch(
@@ -201,8 +200,6 @@ def test_any_answers_end_within_so_many_requests_a_key_and_a_batch(
             answer = dict(list(answer.items())[:2])
         elif kind == "doubled":
             answer = {label: 2 * number for label, number in answer.items()}
-        elif kind == "one more":
-            answer = {label: number + 1 for label, number in answer.items()}
         else:
             labels: list[Label] = [TOTAL, ("a", 0), ("a", 1), ("b", 0), ("b", 1)]
             answer = {label: chances.randrange(-1, 5) for label in labels}
@@ -309,8 +306,8 @@ def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
     # A link that was asked alone is not checked again.
     assert all(run.results.get(key, {}) in (table.get(key, {}), after.get(key, {})) for key in names(40))
     # First halves of a check until one key is left, its batch once more, the check, and those of the batch; a
-    # small round may ask more than it needs.
-    assert run.requests <= quiet.requests + 3 + 1 + 1 + search.CHECKS + search.FEW_REQUESTS
+    # small round may ask some more.
+    assert run.requests <= quiet.requests + 3 + 1 + 1 + search.CHECKS + search.FEW_REQUESTS // 2
 
 
 def test_no_two_keys_of_a_batch_are_in_the_same_checks() -> None:
