@@ -126,8 +126,8 @@ def test_only_statistics_of_one_kind_add_up(other: Any) -> None:
             add()
 
 
-def test_shared_slashtags_of_all_parts_are_named_once() -> None:
-    assert (RangeStats(shared=("b", "a")) + RangeStats(shared=("a", "c"))).shared == ("b", "a", "c")
+def test_shared_slashtags_of_all_parts_are_named_once_and_in_order() -> None:
+    assert (RangeStats(shared=("b", "a")) + RangeStats(shared=("a", "c"))).shared == ("a", "b", "c")
 
 
 def test_uniques_of_several_answers_with_clicks_are_bounds() -> None:

@@ -279,4 +279,5 @@ class RunningSum(Generic[S]):
         """Return the sum, to which nothing is added any more."""
         members = self._members
         self._kind._finish(members, self._span, several=self._with_clicks > 1)
-        return self._kind(**members, shared=tuple(self._shared))
+        # Sorted, so that results do not depend on the order of answers.
+        return self._kind(**members, shared=tuple(sorted(self._shared)))

@@ -172,7 +172,8 @@ def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
         text = "".join(keys)
     except TypeError:
         return None
-    return keys if text.isascii() and all(keys) and not any(each in text for each in ",: \t\r\n") else None
+    is_plain = text.isascii() and "," not in text and ":" not in text and text.split() == [text]
+    return keys if is_plain and all(keys) else None
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:

@@ -60,25 +60,29 @@ async def collect_by_tag(
     for same in by_slashtag.values():
         are_tagged = {link.tag_id in names for link in same}
         (both if len(are_tagged) > 1 else tagged if True in are_tagged else untagged).extend(same)
-    of_any_tag = [*tagged, *both] if both else []
-    before = await collect(keys=of_any_tag)
+
+    async def counted() -> tuple[R, R]:
+        return await collect(keys=both), await collect(keys=tagged)
+
+    before = await counted() if both else None
     found = await collect_each(tags=of_tag).to_dict()
     rest = await collect(keys=untagged)
     kind = type(rest)
     by_tag: StatsByTag[R] = StatsByTag({name: found.get(name) or kind(missing=1) for name in of_tag})
-    if both:
-        of_both = await collect(keys=both)
-        is_same = before == await collect(keys=of_any_tag)
-        rest += _left(of_both, before, kind.merge(by_tag.values()), is_same=is_same)
+    if before is not None:
+        # What failed is told once.
+        is_same = not any(each.missing for each in before) and before == await counted()
+        rest += _left(*before, kind.merge(by_tag.values()), is_same=is_same)
     by_tag[None] = rest
     return by_tag
 
 
-def _left(both: R, total: R, tags: R, *, is_same: bool) -> R:
-    """Return `total` less `tags`, of every number none and at most that of `both`.
+def _left(both: R, tagged: R, tags: R, *, is_same: bool) -> R:
+    """Return `both` and `tagged` less `tags`, of every number none and at most that of `both`.
 
-    A number outside does not reconcile, nor do any if the total is not the same afterwards.
+    A number outside does not reconcile, nor do any if both are not the same afterwards.
     """
+    total = both + tagged
     fits = is_same and total.reconciles and tags.reconciles and not tags.missing
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
