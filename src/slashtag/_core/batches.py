@@ -194,11 +194,11 @@ def check_slashtag(key: object) -> str:
         raise InvalidRequestError(f"the slashtag of the link {key.id} could not be read")
     if not isinstance(slashtag, str):
         raise TypeError(f"keys must be slashtags or ShortUrls, not {type(key).__name__}")
-    # Unless they are those of a link: the service would count nothing, without a word.
-    if key is slashtag and slashtag.lower().startswith(("http://", "https://")):
-        raise InvalidRequestError(f"{slashtag!r} is a URL: pass the slashtag")
-    if key is slashtag and slashtag != slashtag.strip():
-        raise InvalidRequestError(f"the slashtag {slashtag!r} begins or ends with white space")
+    if key is slashtag:  # not that of a link: the service would count nothing, without a word
+        if slashtag.lower().startswith(("http://", "https://")):
+            raise InvalidRequestError(f"{slashtag!r} is a URL: pass the slashtag")
+        if slashtag != slashtag.strip():
+            raise InvalidRequestError(f"the slashtag {slashtag!r} begins or ends with white space")
     if "," in slashtag:
         text = f"the slashtag {slashtag!r} contains a comma, which separates slashtags in url_keys"
         raise InvalidRequestError(text)

@@ -250,7 +250,8 @@ def test_failures_among_answers_delay_nobody_and_an_outage_is_told(failures: lis
     expected, now, row = list[int](), 100.0, 0
     for is_failure in failures:
         before, row = row, row + 1 if is_failure else 0
-        expected += [WARNING] * (row == FAILURES + 1) + [INFO] * (before > FAILURES and not row)
+        expected += [INFO if expected else WARNING] * (row == FAILURES + 1)
+        expected += [INFO] * (before > FAILURES and not row)
         ticket = throttle.depart(now)
         (throttle.failed if is_failure else throttle.accepted)(ticket, now)
         assert (throttle.ready_at(now) > now) is (row > FAILURES)

@@ -36,6 +36,7 @@ class Outage:
         self._failures = 0  # in a row, of requests that were sent after the first one had failed
         self.began = self._last = -inf  # times of the first of them, and of the last
         self._told = 0.0  # seconds of pauses that the service asked for
+        self._quiet_until = -inf
 
     def lasted(self, now: float) -> float:
         """Return the seconds from the first failure to the last, without those that the service asked for.
@@ -59,7 +60,12 @@ class Outage:
         self._last = now
         if self._failures >= FAILURES and not self.is_on:
             self.is_on = True
-            self._notify(WARNING, "only failures: one request at a time is sent until the service answers")
+            # One that comes again soon is no warning: there may be hundreds.
+            self._notify(
+                INFO if now < self._quiet_until else WARNING,
+                "only failures: one request at a time is sent until the service answers",
+            )
+            self._quiet_until = now + FORGOTTEN
         if self.is_on:
             waited = now - self.began
             told = min(retry_after or 0.0, waited)
