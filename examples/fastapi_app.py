@@ -167,6 +167,8 @@ async def totals(request: Request, session: Session, days: Days, seconds: float 
             if not deadline.expired():  # a RequestTimeoutError: the service did not answer
                 raise
             return False
+        if failures and not found:
+            raise failures[0].error
         return not failures
 
     return {"complete": await for_client(request, collect(), seconds + 1), "clicks": found}

@@ -41,7 +41,7 @@ WRONG: dict[type[Exception], list[dict[str, Any]]] = {
         *({"keys": "abc"}, {"keys": b"abc"}, {"tags": "abc"}, {"keys": ["a", 5]}),
     ],
     InvalidRequestError: [
-        *({"keys": ["a", key]} for key in ("b,c", "", "https://a.b", "a\n", " a", "\ud800", "x" * 8_000)),
+        *({"keys": ["a", key]} for key in ("b,c", "", "https://a.b", "a\n", "\ra", "\ud800", "x" * 8_000)),
         *({"tag": tag} for tag in (5, "", "\ud800")),
         *({"tags": ["t", tag]} for tag in (None, "")),
         *({"keys": ["a"], "timezone": zone} for zone in ("Europe/Nowhere", 2)),

@@ -172,8 +172,8 @@ def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
         text = "".join(keys)
     except TypeError:
         return None
-    is_plain = text.isascii() and "," not in text and ":" not in text and text.split() == [text]
-    return keys if is_plain and all(keys) else None
+    is_plain = text.isascii() and all(keys) and not any(each in text for each in ",:\r\n")
+    return keys if is_plain else None
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
@@ -197,8 +197,8 @@ def check_slashtag(key: object) -> str:
     if key is slashtag:  # not that of a link: the service would count nothing, without a word
         if slashtag.lower().startswith(("http://", "https://")):
             raise InvalidRequestError(f"{slashtag!r} is a URL: pass the slashtag")
-        if slashtag != slashtag.strip():
-            raise InvalidRequestError(f"the slashtag {slashtag!r} begins or ends with white space")
+        if slashtag != slashtag.strip("\r\n"):
+            raise InvalidRequestError(f"the slashtag {slashtag!r} ends with a line break")
     if "," in slashtag:
         text = f"the slashtag {slashtag!r} contains a comma, which separates slashtags in url_keys"
         raise InvalidRequestError(text)
