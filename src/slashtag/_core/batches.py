@@ -172,8 +172,7 @@ def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
         text = "".join(keys)
     except TypeError:
         return None
-    is_plain = text.isascii() and all(keys) and not any(each in text for each in ",:\r\n")
-    return keys if is_plain else None
+    return keys if text.isascii() and all(keys) and not any(each in text for each in ",:\r\n") else None
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:

@@ -172,15 +172,15 @@ def is_sound(answer: Answer) -> bool:
     return all(count > 0 for count in answer.values()) and len(set(sums.values())) <= 1
 
 
-def confusion(mine: Profile, theirs: Profile) -> float:
-    """Estimate in how many ways counts can be confused between two profiles.
+def confusion(mine: Profile, theirs: Profile, most: float) -> float:
+    """Estimate in how many ways counts can be confused between two profiles; stop where it reaches `most`.
 
     Two clicks can change places if they differ in one dimension, and one can move to the other profile if all
     its labels can.
     """
     swaps, alike = 0.0, 1.0
     for dimension, chances in mine.items():
-        if not (others := theirs.get(dimension)):
+        if swaps >= most or not (others := theirs.get(dimension)):
             return swaps
         common, none = 0.0, 1.0
         for label, chance in chances.items():

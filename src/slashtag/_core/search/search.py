@@ -293,7 +293,7 @@ class Search:
             best, least = None, most
             for question in packed:
                 if len(question.cells) < WIDTH and question.has_room(cell):
-                    ways = confusion(profile, question.profile)
+                    ways = confusion(profile, question.profile, least)
                     if ways < least:
                         best, least = question, ways
             if best is None and opens and all(question.cells[0] is not cell for question in cell.questions):
