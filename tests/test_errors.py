@@ -19,7 +19,7 @@ BadRequestError          APIError
 ConfigurationError       SlashtagError ValueError
 ExportError              SlashtagError
 InvalidRequestError      SlashtagError ValueError
-JournalError             SlashtagError
+JournalError             ConfigurationError
 NotFoundError            APIError
 OutcomeUnknownError      RequestFailedError
 PaginationError          SlashtagError

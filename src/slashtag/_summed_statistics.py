@@ -253,7 +253,7 @@ class RunningSum(Generic[S]):
     def __init__(self, kind: type[S], span: Span | None = None) -> None:
         self._kind, self._span = kind, span
         self._members = asdict(kind())
-        self._shared = dict[str, None].fromkeys(self._members.pop("shared"))
+        self._shared = set[str](self._members.pop("shared"))
         self._with_clicks = 0
 
     def add(self, part: S, /) -> None:
@@ -273,7 +273,7 @@ class RunningSum(Generic[S]):
     def note(self, *, missing: int = 0, shared: Iterable[str] = ()) -> None:
         """Count requests that are missing, and name shared slashtags."""
         self._members["missing"] += missing
-        self._shared.update(dict.fromkeys(shared))
+        self._shared.update(shared)
 
     def result(self) -> S:
         """Return the sum, to which nothing is added any more."""

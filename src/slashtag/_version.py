@@ -4,5 +4,5 @@ from importlib import import_module
 
 try:
     __version__: str = import_module("._built", __package__).__version__  # written by the build
-except ImportError:  # run from its sources, without an installation
+except (ImportError, AttributeError):  # run from its sources; or another installation is writing it
     __version__ = "0.1.0"
