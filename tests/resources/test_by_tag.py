@@ -129,8 +129,8 @@ async def test_clicks_that_come_meanwhile_are_those_of_their_links_or_do_not_rec
 ) -> None:
     async with serving() as (box, api):
         box.add_tag("mail")
-        options: list[dict[str, Any]] = [{"tag": "mail"}, {"tag": "mail", "domain_id": 1}, {"domain_id": 2}]
-        links = [box.add_url("as"[bool(n)], **options[n]) for n in range(3)]
+        tagged, both = box.add_url("a", tag="mail"), box.add_url("s", tag="mail", domain_id=1)
+        links = [tagged, both, box.add_url("s", domain_id=2)]
         for each in links:
             box.add_click(each, "2024-06-02T00:00:00", times=10)
         asked = count()
@@ -144,6 +144,8 @@ async def test_clicks_that_come_meanwhile_are_those_of_their_links_or_do_not_rec
         with altered(box, click):
             rest = (await api.stats.by_tag(JUNE))[None]
         assert next(asked) == 4
+        # A journal may not answer all but the first.
+        assert sum(arrival.no_cache for arrival in box.requests) == 3
         assert rest.total in (10, 10 + 3 * (link == 2)) or not rest.reconciles
         # Nor do they matter after the last answer, or on what no tag has.
         assert rest.reconciles or (after < 3 and link < 2)

@@ -7,8 +7,7 @@ together. Of such slashtags, links without a tag have what the tags leave:
     the slashtags that both have + those that only links with a tag have - all tags
 
 Tags are counted before and after. If that differs the rest does not reconcile: clicks that arrived meanwhile
-are in some of these counts only. A journal hides that: by late clicks between two runs of a job the rest is
-too large or too small.
+are in some of these counts only.
 """
 
 from __future__ import annotations
@@ -66,12 +65,12 @@ async def collect_by_tag(
     kind = type(rest)
     by_tag: StatsByTag[R] = StatsByTag({name: found.get(name) or kind(missing=1) for name in of_tag})
     if both:
-        counts = await collect(keys=both), await collect(keys=tagged)
-        # Without those that failed, which are told once.
-        is_same = (
-            len(found) == len(of_tag) and found == await collect_each(tags=of_tag, progress=None).to_dict()
-        )
-        rest += _left(*counts, kind.merge(by_tag.values()), is_same=is_same)
+        # Fresh: a journal may have some of these from before a late click.
+        counts = await collect(keys=both, fresh=True), await collect(keys=tagged, fresh=True)
+        tags = kind.merge(by_tag.values())
+        # What failed is told once.
+        is_same = not tags.missing and tags == await collect(tags=of_tag, fresh=True)
+        rest += _left(*counts, tags, is_same=is_same)
     by_tag[None] = rest
     return by_tag
 
@@ -82,7 +81,7 @@ def _left(both: R, tagged: R, tags: R, *, is_same: bool) -> R:
     A number outside does not reconcile, nor do any if `tags` are not the same afterwards.
     """
     total = both + tagged
-    fits = is_same and total.reconciles and tags.reconciles and not tags.missing
+    fits = is_same and total.reconciles and tags.reconciles
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
         nonlocal fits
