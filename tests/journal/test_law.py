@@ -214,9 +214,9 @@ class Job:
         missing = max(0, fresh - len(held))
         # A link that is gone moves those after it into other batches.
         slack = 2 + 2 * WINDOWS * self.changes + self.removed * fresh
-        if self.kind in ("each", "export"):
-            # Which sets are needed depends on the batch and the order of its links, which a change alters for
-            # this run and not for a new one.
+        if self.kind in ("each", "export", "tags"):
+            # Which sets are needed depends on the order of links, which a change alters for this run and not
+            # for a new one; what is compared by tag is asked past the journal.
             slack += fresh if self.changes else fresh // 2
         assert (wrong, max(0, sent - missing - slack)) == (0, 0), (self.kind, sent, missing, slack)
 
