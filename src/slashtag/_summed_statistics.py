@@ -260,14 +260,14 @@ class RunningSum(Generic[S]):
         """Add statistics of this class."""
         for name, value in self._members.items():
             more = getattr(part, name)
-            if isinstance(value, int):
-                self._members[name] = (value and more) if isinstance(value, bool) else value + more
+            if name in self._kind.DIMENSIONS:
+                add_counts(value, more)
             elif name == "clicks_breakdown":
                 for year, months in more.items():
                     add_counts(value.setdefault(year, {}), months)
             else:
-                add_counts(value, more)
-        self.note(shared=part.shared)
+                self._members[name] = (value and more) if isinstance(value, bool) else value + more
+        self._shared.update(part.shared)
         self._with_clicks += part.total > 0
 
     def note(self, *, missing: int = 0, shared: Iterable[str] = ()) -> None:

@@ -174,7 +174,7 @@ def test_the_dates_of_the_answer_are_those_of_its_windows(start: date, later: in
 )
 def test_an_answer_is_final_once_its_last_second_is_over(query: Query[Any], ended: datetime) -> None:
     (piece,) = query._time_slices(INDIA, NOW, "inclusive")
-    assert query._call(Selector(tag="t"), piece).period_end == ended.timestamp()
+    assert query._call(Selector(tag="t"), piece).period_end == ended - timedelta(seconds=1)
 
 
 # --- plans -----------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from slashtag import AsyncSession, DateRange, Day, ShortUrl, Year
 from slashtag._core.batches import Selector
 from slashtag._core.call import Call
 from slashtag._core.limits import SETTLING_SECONDS
-from slashtag._core.queries import Query
 from slashtag._journal import journal as _journal
 from slashtag._journal.journal import Journal, had_ended
 from slashtag._resources import stats as _stats
@@ -48,8 +47,8 @@ def journal(path: Path, *, max_age: float = 3600.0) -> Journal:
 
 def call(name: object = "spring", **options: Any) -> Call[Any]:
     """A question about a time that has ended."""
-    params, ids = (("tag", str(name)),), ((1, 2),)
-    asked = Call(method="GET", path="stats", params=params, returns=object, period_end=0.0, link_ids=ids)
+    params, end, ids = (("tag", str(name)),), NOW - timedelta(days=1), ((1, 2),)
+    asked = Call(method="GET", path="stats", params=params, returns=object, period_end=end, link_ids=ids)
     return replace(asked, **options)
 
 
@@ -74,8 +73,8 @@ async def fill(path: Path, *bodies: bytes, made: float | None = None) -> None:
         ({"path": "stats/yearly"}, False),
         ({"params": (("tag", "1"),)}, False),
         ({"period_end": None}, False),
-        ({"period_end": NOW.timestamp() - SETTLING_SECONDS - 1}, True),
-        ({"period_end": NOW.timestamp() - SETTLING_SECONDS + 1}, False),
+        ({"period_end": NOW - timedelta(seconds=SETTLING_SECONDS + 1)}, True),
+        ({"period_end": NOW - timedelta(seconds=SETTLING_SECONDS - 1)}, False),
     ],
 )
 async def test_an_answer_is_replayed_to_the_same_request_about_a_period_that_was_over(
@@ -89,7 +88,7 @@ async def test_an_answer_is_replayed_to_the_same_request_about_a_period_that_was
 
 
 @pytest.mark.parametrize(
-    "left", [{"period_end": None}, {"link_ids": ()}, {"period_end": NOW.timestamp()}, {"made": None}]
+    "left", [{"period_end": None}, {"link_ids": ()}, {"period_end": NOW}, {"made": None}]
 )
 async def test_what_may_not_be_replayed_is_not_kept(path: Path, left: dict[str, Any]) -> None:
     kept, made = journal(path), left.pop("made", NOW.timestamp())
@@ -125,16 +124,12 @@ async def test_a_second_answer_replaces_the_first(path: Path) -> None:
     await kept.aclose()
 
 
-def calls(query: Query[Any]) -> list[Call[Any]]:
-    return [
-        query._call(Selector(keys=("spring",)), piece) for piece in query._time_slices(UTC, NOW, "inclusive")
-    ]
-
-
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_exactly_the_windows_that_had_ended_hold(days: int, ago: int) -> None:
     end = NOW.date() - timedelta(days=ago)
-    for asked in calls(DateRange(end - timedelta(days=days), end)):
+    query = DateRange(end - timedelta(days=days), end)
+    for piece in query._time_slices(UTC, NOW, "inclusive"):
+        asked = query._call(Selector(tag="t"), piece)
         last = datetime.fromisoformat(dict(asked.params)["date_range"].split(",")[1])
         assert had_ended(asked, NOW.timestamp() + SETTLING_SECONDS + 1) == (last.date() < NOW.date())
 

@@ -30,7 +30,7 @@ UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-
 OTHER_PARAMETERS_BYTES = 400
 
 
-class Selector(Struct, frozen=True):
+class Selector(Struct, frozen=True, gc=False):
     """Slashtags or tag of one request. See docs/service.md, Statistics: common selector.
 
     `link_ids` has the ids of the links of each slashtag, or of the tag, as far as they are known, and is
@@ -118,7 +118,7 @@ def select(
 
 def check_selector(keys: object, tag: object, tags: object) -> None:
     """Raise TypeError unless exactly one selector is given, and for a text instead of several."""
-    if sum(selector is not None for selector in (keys, tag, tags)) != 1:
+    if (keys, tag, tags).count(None) != 2:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
     check_iterable("keys", keys)
     check_iterable("tags", tags)

@@ -1,5 +1,6 @@
 """One API call as a picklable value."""
 
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -9,13 +10,13 @@ T_co = TypeVar("T_co", covariant=True)
 Repeat = Literal["always", "if not done", "if unsent", "never"]
 
 
-class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
+class Call(Struct, Generic[T_co], frozen=True, kw_only=True, gc=False):
     """One API call: the request, and the type of the answer's `data`.
 
     `path` is relative to /api/v1 and already percent-encoded; `params` are not encoded. `repeat` says after
     which failures it may be sent again: all of them, those after which it cannot have been done, only if
     nothing was sent, or none (see `retry.py`). A journal may keep the answer if the period that the call asks
-    about had ended, at `period_end` (epoch seconds; None: never). `again` makes it a second
+    about had ended; `period_end` is its last second (None: it never ends). `again` makes it a second
     request: past caches, over a connection of its own, and never from a journal, where its answer replaces
     the first. An answer that was made before `made_after` (epoch seconds) is an error. `link_ids` are those
     of its selector, by which a journal knows what it is about. `secrets` are strings (a link's password) that
@@ -29,10 +30,9 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
     body: bytes | None = None
     repeat: Repeat = "always"
     secrets: tuple[str, ...] = ()
-    label: str = ""
     again: bool = False
     made_after: float | None = None
-    period_end: float | None = None
+    period_end: datetime | None = None
     link_ids: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -43,7 +43,7 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.
-        return f"<Call {self.method} {self.path}{f': {self.label}' if self.label else ''}>"
+        return f"<Call {self.method} {self.path}>"
 
     def __rich_repr__(self) -> Any:
         yield repr(self)

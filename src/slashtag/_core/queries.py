@@ -7,7 +7,6 @@ statistics_answers.py says how an answer is checked, _summed_statistics.py how r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
@@ -59,13 +58,13 @@ class Query(Struct, Generic[R_co], frozen=True):
 
     def _call(self, selector: Selector, time_slice: TimeSlice) -> Call[Any]:
         """Return the call for one time slice and one selector."""
+        window = time_slice.window
         return Call(
             method="GET",
             path=self._path,
             params=selector.params() + time_slice.params,
             returns=self._answer_type,
-            label=f"{selector}, {time_slice.label}",
-            period_end=time_slice.period_end,
+            period_end=None if window is None else window.end,
             link_ids=selector.link_ids,
         )
 
@@ -108,9 +107,8 @@ class DateRange(_Days, frozen=True):
         force_setattr(self, "start", start)
         force_setattr(self, "end", end)
         # Whether an instant is before a date depends on the zone.
-        with suppress(TypeError):
-            if isinstance(start, date) and isinstance(end, date) and start > end:
-                raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
+        if type(start) is type(end) and isinstance(start, date) and start > end:  # type: ignore[operator]
+            raise InvalidRequestError(f"the range ends ({end}) before it starts ({start})")
 
     @classmethod
     def last(cls, days: int) -> DateRange:
@@ -245,6 +243,11 @@ class StatsRequest(Struct, frozen=True, gc=False):
     selector: Selector
     time_slice: TimeSlice
     call: Call[Any]
+
+    @property
+    def label(self) -> str:
+        """What the request is about, in words."""
+        return f"{self.selector}, {self.time_slice.label}"
 
 
 class Plan(Struct, Generic[R_co], frozen=True):

@@ -23,6 +23,7 @@ _SECRET = re.compile(
 )
 
 
+@lru_cache(maxsize=256)  # a job names the same ones in each request
 def is_secret(name: str) -> bool:
     """Return whether the value of something with this name must not be shown."""
     return _SECRET.search(name) is not None

@@ -140,17 +140,12 @@ def midnight(day: date, zone: tzinfo = UTC) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
-class TimeSlice(Struct, frozen=True):
+class TimeSlice(Struct, frozen=True, gc=False):
     """Period of a query that one request covers; `window` is None for all time."""
 
     params: tuple[tuple[str, str], ...]
     label: str
     window: Window | None = None
-
-    @property
-    def period_end(self) -> float | None:
-        """When the slice ends, in epoch seconds; None: never."""
-        return None if self.window is None else (self.window.end + SECOND).timestamp()
 
 
 def timezone_param(offset: timedelta) -> tuple[tuple[str, str], ...]:

@@ -143,4 +143,5 @@ def _is_kept(call: Call[Any]) -> bool:
 
 def had_ended(call: Call[Any], made: float) -> bool:
     """Return whether the period of a call was over for good when an answer was made (epoch seconds)."""
-    return call.period_end is not None and made > call.period_end + SETTLING_SECONDS
+    end = call.period_end
+    return end is not None and made > end.timestamp() + SETTLING_SECONDS

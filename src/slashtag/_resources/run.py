@@ -173,7 +173,7 @@ class StatsRun:
         try:
             answer = await self._send(call)
         except SlashtagError as error:
-            error.add_note(f"while requesting {call.label}")
+            error.add_note(f"while requesting {request.label}")
             self._note_failure(keys, error, is_part=is_part)
             raise
         self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_IN_ROW
@@ -185,7 +185,7 @@ class StatsRun:
             metrics = self._sender.metrics
             # The first as a warning. There may be thousands of them.
             level = logging.DEBUG if metrics.inconsistent else logging.WARNING
-            tell(metrics.name, level, f"{call.label}: the answer contradicts itself: {problem}")
+            tell(metrics.name, level, f"{request.label}: the answer contradicts itself: {problem}")
             metrics.inconsistent += 1
         return stats
 

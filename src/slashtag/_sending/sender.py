@@ -316,9 +316,10 @@ class Sender(Struct, eq=False):
         else:
             status = getattr(error, "status", None)
             what = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
-        params = "&".join(f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in call.params)
-        shown = f" ({call.label})" if call.label else f"?{params}" * bool(params)
-        text = f"{call.method} {call.path}{shown}: {what}, {seconds:.3f} s"
+        # Not all of a hundred slashtags.
+        shown = ((k, HIDDEN if is_secret(k) else quote(v[:99], safe=_SHOWN)) for k, v in call.params)
+        target = f"{call.path}?{'&'.join(map('='.join, shown))}".removesuffix("?")
+        text = f"{call.method} {target}: {what}, {seconds:.3f} s"
         tell(self.metrics.name, logging.DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
+from multidict import CIMultiDict
 from yarl import URL
 
 from .._core.call import Call
@@ -85,10 +86,13 @@ class Transport:
     def __post_init__(self) -> None:
         password = None if self.proxy is None else self.proxy.password
         self.scrubber = Scrubber((self.credentials.apikey, self.credentials.apisecret, password))
+        self._base = str(self.base)
         #: Not those of our aiohttp session, which a proxy would get too when it is asked for a tunnel.
-        self._headers = self.credentials.headers
+        self._headers = CIMultiDict(self.credentials.headers)
+        if self.given is None:
+            self._headers.update({"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"})
         if self.proxy is not None and self.base.scheme == "http":
-            self._headers |= self.proxy.headers  # without a tunnel the proxy reads the request itself
+            self._headers.update(self.proxy.headers)  # without a tunnel the proxy reads the request itself
 
     def bind(self) -> None:
         """Bind the session to the event loop that first uses it; raises ConfigurationError in another."""
@@ -119,7 +123,6 @@ class Transport:
             self._own[is_fresh] = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0, force_close=is_fresh),
-                headers={"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=_NO_TIMEOUT,
                 trace_configs=[trace] if is_fresh else None,
@@ -129,7 +132,7 @@ class Transport:
 
     def url(self, call: Call[Any]) -> URL:
         """Return the URL of a call, whose path is encoded already."""
-        path = f"{self.base}{call.path}"
+        path = self._base + call.path
         url = URL(path, encoded=True).extend_query(call.params)
         query = url.raw_query_string
         # Some servers read a plus sign in a query as one.
@@ -144,7 +147,6 @@ class Transport:
         is_fresh = call.method != "GET" or call.again
         # Is no longer empty once the request may have been written; None: that is not known.
         written: list[bool] | None = [] if is_fresh and self.given is None else None
-        failure: SlashtagError | None
         if self._is_closed:
             raise SessionClosedError("the session is closed")
         deadline = asyncio.timeout_at(now + timeout)
@@ -176,14 +178,14 @@ class Transport:
     async def _send(
         self, call: Call[Any], is_fresh: bool, written: list[bool] | None, max_bytes: int
     ) -> Response:
-        headers = self._headers
+        headers = self._headers.copy() if is_fresh else self._headers
         options: dict[str, Any] = {}
         if call.again:
-            headers = headers | {"Cache-Control": "no-cache"}
+            headers["Cache-Control"] = "no-cache"
         if written is not None:
             options["trace_request_ctx"] = written
         if call.body is not None:
-            headers = headers | {"Content-Type": "application/json"}
+            headers["Content-Type"] = "application/json"
             options["data"] = _BodyOfOneUse(BytesIO(call.body))
         if self.given is not None:
             options |= {"timeout": _NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}

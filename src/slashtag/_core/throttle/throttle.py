@@ -229,7 +229,9 @@ class Throttle:
 
     def _is_above(self, ticket: Ticket) -> bool:
         """Return whether a request departed above the curve's rate, or is answered above the level."""
-        return self._cap > self._level if self.state == OPEN else ticket.sent - self._since > self._time
+        if self.state != OPEN:
+            return ticket.sent - self._since > self._time
+        return self._level <= 0 or self._cap > self._level
 
     def _is_excess(self) -> bool:
         """Return whether 429s are more frequent above than below, and not by chance."""
