@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from itertools import product
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -195,8 +194,8 @@ def plan_of(query: Query[Any], selectors: list[Selector]) -> Plan[Any]:
 
 def run(plan: Plan[Any], service: Service) -> Any:
     running = plan._empty_sum()
-    for ask in plan._requests():
-        running.add(service(ask.call).to_statistics(ask.time_slice.window)[0])
+    for selector, piece in plan._requests():
+        running.add(service(plan.query._call(selector, piece)).to_statistics(piece.window)[0])
     return running.result()
 
 
@@ -209,10 +208,9 @@ plans = st.builds(
 
 def test_a_plan_is_each_selector_with_each_piece() -> None:
     plan = plan_of(QUERIES[0], [Selector(keys=("a", "b")), Selector(tag="t")])
-    assert [(ask.selector, ask.time_slice) for ask in plan._requests()] == list(
-        product(plan._selectors, plan._time_slices)
-    )
-    params = [ask.call.params[0] for ask in plan._requests()]
+    asked = list(plan._requests())
+    assert asked == [(selector, piece) for selector in plan._selectors for piece in plan._time_slices]
+    params = [plan.query._call(*request).params[0] for request in asked]
     assert params == [("url_keys", "a,b")] * 12 + [("tag", "t")] * 12
     assert len(plan) == len(params)
 
@@ -242,7 +240,7 @@ def test_parts_are_of_about_equal_length_and_carry_no_selector_in_vain(plan: Pla
     assert len(parts) == n
     assert max(lengths) - min(lengths) <= 1
     for part in parts:
-        asked = {ask.selector for ask in part._requests()}
+        asked = {selector for selector, _ in part._requests()}
         assert asked == set(part._selectors) or not part
 
 

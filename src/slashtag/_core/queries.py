@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
@@ -237,19 +237,6 @@ class CountryGeo(Query[GeoStats], frozen=True):
         return whole_period(zone, *DateRange(self.start, self.end).bounds, label, country, *dates)
 
 
-class StatsRequest(Struct, frozen=True, gc=False):
-    """One request of a query: one selector, one time slice, and the call for them."""
-
-    selector: Selector
-    time_slice: TimeSlice
-    call: Call[Any]
-
-    @property
-    def label(self) -> str:
-        """What the request is about, in words."""
-        return f"{self.selector}, {self.time_slice.label}"
-
-
 class Plan(Struct, Generic[R_co], frozen=True):
     """Requests of a query: each selector with each time slice, restricted to the range [start, stop).
 
@@ -274,15 +261,9 @@ class Plan(Struct, Generic[R_co], frozen=True):
     def __repr__(self) -> str:
         return f"<Plan of {many(len(self), 'request')}: {self.query!r}>"
 
-    def _requests(self) -> Iterator[StatsRequest]:
-        """Yield the requests, grouped by selector."""
-        width = len(self._time_slices)
-        for n in range(self._start, self._stop):
-            yield self._request(self._selectors[n // width], self._time_slices[n % width])
-
-    def _request(self, selector: Selector, time_slice: TimeSlice) -> StatsRequest:
-        """Return the request for one selector and one time slice."""
-        return StatsRequest(selector, time_slice, self.query._call(selector, time_slice))
+    def _requests(self) -> Iterator[tuple[Selector, TimeSlice]]:
+        """Return the selector and the time slice of each request, grouped by selector."""
+        return islice(product(self._selectors, self._time_slices), self._start, self._stop)
 
     def _only(self, selector: Selector, time_slices: Iterable[TimeSlice] | None = None) -> Plan[R_co]:
         """Return the plan for one selector, and some time slices or all."""

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from msgspec.structs import replace
-
 from .._core.batches import Selector
 from .._core.limits import MAX_KEYS
 from .._core.queries import Plan
@@ -140,7 +138,7 @@ class _Group(Generic[R]):
             if name in self._ended:
                 return
             try:
-                stats = await self._run.ask(self._plan._request(selector, time_slice))
+                stats = await self._run.ask(self._plan.query, selector, time_slice)
             except SlashtagError as error:
                 if name not in self._ended:
                     self._ended.add(name)
@@ -155,11 +153,9 @@ class _Group(Generic[R]):
 
     async def _answer(self, time_slice: TimeSlice, question: Question) -> None:
         """Request the answer to a question of a search; leave it without one if it fails."""
-        request = self._plan._request(self._select(question.keys), time_slice)
-        if question.again:
-            request = replace(request, call=replace(request.call, again=True))
+        selector = self._select(question.keys)
         try:
-            stats = await self._run.ask(request)
+            stats = await self._run.ask(self._plan.query, selector, time_slice, again=question.again)
         except SlashtagError as error:
             if not self._run.may_go_on(error):
                 raise

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from .._core.batches import Key, Selector
 from .._core.call import Call
 from .._core.checks import Progress, check_callback
-from .._core.queries import Plan, R_co, StatsRequest
+from .._core.queries import Plan, Query, R_co
 from .._core.windows import TimeSlice
 from .._errors import (
     APIError,
@@ -117,49 +117,55 @@ class StatsRun:
         self.total = sum(map(len, plans))
         running_sum = plan._empty_sum()
         requests = chain.from_iterable(each._requests() for each in plans)
-        await run_workers(requests, partial(self._work, plan, running_sum), self.workers)
+        await run_workers(requests, partial(self._work, plan.query, running_sum), self.workers)
         self.tell_failures(plan)
         running_sum.note(missing=self.missing)
         return running_sum.result()
 
-    async def _work(self, plan: Plan[R], running_sum: RunningSum[R], request: StatsRequest) -> None:
+    async def _work(
+        self, query: Query[R], running_sum: RunningSum[R], request: tuple[Selector, TimeSlice]
+    ) -> None:
         """Add the answer of a request to the sum, or those of its parts.
 
         Both halves are asked before one of them is halved: that which is answered ends a row of failures.
         """
-        groups = [[request]]
+        selector, time_slice = request
+        groups = [[selector]]
         while groups:
             for each in groups.pop():
-                if parts := await self._add_or_split(running_sum, each):
+                if parts := await self._add_or_split(query, running_sum, each, time_slice):
                     self.total += len(parts) - 1
-                    groups.append([plan._request(part, each.time_slice) for part in parts])
+                    groups.append(parts)
                 else:
                     self.done()
 
-    async def _add_or_split(self, running_sum: RunningSum[Any], request: StatsRequest) -> list[Selector]:
+    async def _add_or_split(
+        self, query: Query[R], running_sum: RunningSum[R], selector: Selector, time_slice: TimeSlice
+    ) -> list[Selector]:
         """Add the answer of a request to the sum, or return the parts to ask for in its place."""
-        selector = request.selector
         if len(selector.keys) > 1 and self.alone and not self.alone.isdisjoint(selector.keys):
             return selector.apart(self.alone)
         try:
-            running_sum.add(await self.ask(request))
+            running_sum.add(await self.ask(query, selector, time_slice))
         except SlashtagError as error:
             # Once nothing more is sent a batch is told as one.
             if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
                 return selector.halves()
-            self.fail(selector, [request.time_slice], error)
+            self.fail(selector, [time_slice], error)
         else:
             if selector.link_ids:
                 running_sum.note(shared=selector.shared)
         return []
 
-    async def ask(self, request: StatsRequest) -> Any:
+    async def ask(
+        self, query: Query[R], selector: Selector, time_slice: TimeSlice, *, again: bool = False
+    ) -> Any:
         """Return the statistics of a request; raises its error, at once if it is not sent any more.
 
         An answer that contradicts itself (`_core/statistics_answers.py`) is counted and logged.
         """
-        keys, call = request.selector.keys, request.call
-        if self._fresh:
+        keys, call = selector.keys, query._call(selector, time_slice)
+        if self._fresh or again:
             call = replace(call, again=True)
         is_part = bool(keys) and self._suspects.issuperset(keys)
         if self._last is not None:
@@ -170,35 +176,34 @@ class StatsRun:
             has_failed = len(keys) > 1 or not self.alone.isdisjoint(keys)
             if has_failed and not self._tried.isdisjoint(keys):
                 call = replace(call, repeat="never")
+        send = self._try_paths if call.path in SAMPLE_PATHS else self._sender.send
         try:
-            answer = await self._send(call)
+            answer = await send(call)
         except SlashtagError as error:
-            error.add_note(f"while requesting {request.label}")
+            error.add_note(f"while requesting {selector}, {time_slice.label}")
             self._note_failure(keys, error, is_part=is_part)
             raise
         self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_IN_ROW
         if self._suspects:
             self._suspects.difference_update(keys)
             self._tried.difference_update(keys)
-        stats, problem = answer.to_statistics(request.time_slice.window)
+        stats, problem = answer.to_statistics(time_slice.window)
         if not stats.reconciles:
             metrics = self._sender.metrics
             # The first as a warning. There may be thousands of them.
             level = logging.DEBUG if metrics.inconsistent else logging.WARNING
-            tell(metrics.name, level, f"{request.label}: the answer contradicts itself: {problem}")
+            text = f"{selector}, {time_slice.label}: the answer contradicts itself: {problem}"
+            tell(metrics.name, level, text)
             metrics.inconsistent += 1
         return stats
 
-    async def _send(self, call: Call[Any]) -> Any:
+    async def _try_paths(self, call: Call[Any]) -> Any:
         """Send a call; on a 404 of a path that has not answered yet, that of the samples is tried once.
 
         The document states /stats/yearly and /stats/alltime but shows samples against /stats. See
         docs/service.md, Statistics for a year; Statistics for all time.
         """
-        sample = SAMPLE_PATHS.get(call.path)
-        if sample is None:
-            return await self._sender.send(call)
-        stated, paths = call.path, self._paths
+        stated, sample, paths = call.path, SAMPLE_PATHS[call.path], self._paths
         try:
             answer = await self._sender.send(replace(call, path=paths.get(stated, stated)))
             paths.setdefault(stated, stated)
