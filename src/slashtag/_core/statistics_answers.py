@@ -41,9 +41,10 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
         `window` has its days or its months; None: it is about all time.
         """
         stats, problem = self._read(window)
-        for name in stats.incomplete_dimensions:
-            if (counted := sum(getattr(stats, name).values())) > stats.total:
-                problem = f"{stats.total} clicks in all, but {counted} by {name}"
+        total = stats.total
+        for name in stats.SUMS:
+            if (counted := sum(getattr(stats, name).values())) > total:
+                problem = f"{total} clicks in all, but {counted} by {name}"
         return (stats, None) if problem is None else (replace(stats, reconciles=False), problem)
 
     def _read(self, window: Window | None) -> tuple[Statistics, str | None]:
@@ -83,11 +84,13 @@ class RangeAnswer(_LabelAnswer, gc=False):
             # An answer without clicks needs no days.
             complete = not total
         else:
-            given = clicks
-            if clicks and not first <= min(clicks) <= max(clicks) <= last:
+            days = sorted(clicks)
+            given = counted = sum(clicks.values())
+            if days and not first <= days[0] <= days[-1] <= last:
                 # Another window has counted other days, or will.
-                clicks = {day: n for day, n in given.items() if first <= day <= last}
-            if not (counted := sum(clicks.values())) == total == sum(given.values()):
+                clicks = {day: n for day, n in clicks.items() if first <= day <= last}
+                counted = sum(clicks.values())
+            if not given == counted == total:
                 problem = f"{total} clicks in all, but {counted} on the days of {window}"
         stats = RangeStats(total_clicks=total, clicks=clicks, days_complete=complete, **self._maps())
         return stats, problem
