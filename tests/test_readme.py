@@ -120,7 +120,7 @@ def test_the_tests_of_the_pages_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", sorted(set(COMMANDS)))
 def test_a_command_is_real(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in re.findall(r"[\w-]+\.(?:csv|xlsx)", line):
+    for name in re.findall(r"[\w-]+\.(?:csv|xlsx|json)", line):
         Path(name).touch()
     for part in line.partition(" > ")[0].split(" | "):
         words = shlex.split(part)
@@ -142,6 +142,7 @@ def parse(words: list[str]) -> None:
     while hasattr(command, "commands"):
         _, command, words = command.resolve_command(context, words)
         context = command.make_context(command.name, list(words), parent=context)
+    context.close()
 
 
 def test_every_command_is_documented() -> None:

@@ -53,6 +53,7 @@ def test_the_body_comes_from_a_file_or_stdin(
         "POST tags --input -",
         "POST tags --input bytes",
         "GET tags --input null",
+        "POST tags --input missing",
     ],
 )
 def test_wrong_usage_sends_nothing(

@@ -52,7 +52,7 @@ def test_links_that_fail_are_told_and_left_out_and_asked_again_by_the_next_run(
     (failure,) = (line for line in ran.err.splitlines() if line.startswith("failed: "))
     assert failure.startswith("failed: slashtag 'a,b': ")
     assert "complete: false, missing: a,b" in ran.err
-    assert "left out: 1 request " in ran.err
+    assert "left out: 1 that failed" in ran.err
     assert names(tmp_path) == [".c.csv.journal", ".c.csv.links", "c.csv"]
     ran = cli(*command)
     assert "counted anew" in ran.err  # the link is gone

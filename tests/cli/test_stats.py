@@ -81,16 +81,6 @@ def test_one_country_is_counted_by_places_by_time_or_by_tag(
         assert {row["city"]: row["clicks"] for row in rows if row["clicks"]} == +Counter(true.city)
 
 
-def test_months_are_counted_by_labels(cli: Cli, box: Sandbox) -> None:
-    rows = objects(cli("stats", "2024-05-03..2024-06-20", "--by", "device,month").out)
-    log = Counter(
-        (f"{click.at:%Y-%m}", click.labels["device"])
-        for click in read_log(box)
-        if "2024-05-03" <= f"{click.at:%F}" <= "2024-06-20"
-    )
-    assert {(row["month"], row["device"]): row["clicks"] for row in rows} == log
-
-
 def test_hours_of_the_log_are_those_of_the_rows(cli: Cli, box: Sandbox) -> None:
     ran = cli("stats", "2024-06-03..2024-06-05", "--by", "hour", "--compare", "previous")
     rows = objects(ran.out)

@@ -147,7 +147,7 @@ async def test_hours_of_a_day_that_is_over_and_do_not_add_up_are_logged(
             await hourly_clicks(session, **day, keys=[name])
             assert not caplog.records
             await hourly_clicks(session, **day, keys=[name], progress=click_later)
-    assert ("2024-10-30" in caplog.text) is is_over
+        assert ("2024-10-30" in caplog.text, session.metrics.inconsistent) == (is_over, is_over)
 
 
 async def test_more_than_32_days_are_refused_before_anything_is_sent(

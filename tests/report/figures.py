@@ -27,18 +27,20 @@ HOSTILE = [
 ]
 
 
-def compared(counts: dict[str, int], before: int | None = None) -> list[Compared]:
-    """Rows of labels with these clicks."""
-    return [Compared((label,), n, before, None) for label, n in counts.items()]
-
-
 def report(clicks: list[int], *, top: Any = (), **tables: dict[str, int]) -> Report:
     """A report of these clicks by day, and labels; `top` are slashtags, each with all of the clicks."""
     first, last = START, START + timedelta(days=len(clicks) - 1)
     days = [first + timedelta(days=n) for n in range(len(clicks))]
     total = sum(clicks)
+    labels: Any = {name: {"a": total} for name in RangeStats.SUMS}
     links = tuple(
-        TopLink(slashtag=name, links=(link_of(name),), clicks=total, before=n) for n, name in enumerate(top)
+        TopLink(
+            slashtag=name,
+            links=(ShortUrl(id=1, slashtag=name, short_url=f"https://s.example/{name}", destination=name),),
+            clicks=total,
+            before=n,
+        )
+        for n, name in enumerate(top)
     )
     return Report(
         title="",
@@ -47,27 +49,19 @@ def report(clicks: list[int], *, top: Any = (), **tables: dict[str, int]) -> Rep
         zone="UTC",
         asked_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
         spans=Spans(first, last, first - timedelta(days=366), last - timedelta(days=366)),
-        links=3,
-        stats=RangeStats(total_clicks=total, clicks=dict(zip(days, clicks, strict=True))),
+        stats=RangeStats(
+            total_clicks=total,
+            clicks=dict(zip(days, clicks, strict=True)),
+            **labels,
+        ),
         before=RangeStats(),
         unit="day",
         steps=[Compared((str(day),), n, n // 2, str(day)) for day, n in zip(days, clicks, strict=True)],
-        tables={name: compared(counts, 3) for name, counts in tables.items()},
+        tables={
+            name: [Compared((label,), n, 3, None) for label, n in counts.items()]
+            for name, counts in tables.items()
+        },
         top=links,
-    )
-
-
-def link_of(slashtag: str) -> ShortUrl:
-    """A link whose members are all that slashtag."""
-    return ShortUrl(
-        id=1,
-        slashtag=slashtag,
-        short_url=f"https://s.example/{slashtag}",
-        destination=slashtag,
-        hits=0,
-        redirect_code=None,
-        created_at=None,
-        updated_at=None,
     )
 
 

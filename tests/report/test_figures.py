@@ -54,7 +54,7 @@ async def test_every_figure_is_that_of_the_click_log(
         spans = [(found.spans.first, found.spans.last), (found.spans.first_before, found.spans.last_before)]
         chosen: dict[str, Any] = {"tag": tags[0]} if what == "tag" else selected
         both = [box.truth.range(*span, **chosen, timezone=offset) for span in spans]
-        assert (spans[0], found.is_complete) == ((first, last), True)
+        assert (spans[0], found.complete) == ((first, last), True)
         assert ("of the account" in found.selection) == (what == "all")
         for name, rows in found.tables.items():
             clicks = [row.clicks for row in rows]
@@ -102,7 +102,7 @@ async def test_links_are_not_counted_one_by_one_where_none_is_listed(serve: Call
     async with serve() as box, connect(box) as session:
         found = await build(session, DateRange("2024-05-01", "2024-05-31"), top=0, tags=["newsletter"])
         assert (found.top, found.tables.keys() & {"tag", "destination"}) == ((), set())
-        assert found.requests == len(box.requests) <= 6
+        assert len(box.requests) <= 6
 
 
 async def test_links_without_a_tag_have_what_all_tags_leave(serve: Callable[..., Sandbox]) -> None:
@@ -112,24 +112,27 @@ async def test_links_without_a_tag_have_what_all_tags_leave(serve: Callable[...,
         for times, link in enumerate(of, 1):
             box.add_click(link, "2024-05-05", times=times)
         found = await build(session, DateRange("2024-05-01", "2024-05-31"), untagged=True)
-        assert (found.stats.total, found.shared, found.links) == (5, ("a",), 2)
+        assert (found.stats.total, found.shared) == (5, ("a",))
         found = await build(session, DateRange("2024-05-01", "2024-05-31"), tags=["autumn"])
         # A table of one label would repeat the total.
         assert (found.stats.total, found.shared, found.tables) == (1, ("a",), {})
 
 
 @pytest.mark.parametrize(
-    ("query", "options"),
+    ("span", "options"),
     [
-        (DateRange("2999-01-01", "2999-01-31"), {}),
-        (DateRange("2024-01-01", "2024-01-31"), {"top": -1}),
-        (DateRange("2024-01-01T00:00:00+00:00", "2024-01-02T12:00:00+00:00"), {}),
+        ("2999-01", {}),
+        ("2024-01", {"top": -1}),
+        ("2024-01-01T00:00:00+00:00..2024-01-02T12:00:00+00:00", {}),
+        ("2024-01", {"keys": ["a"], "tags": ["newsletter"]}),
+        ("2024-01", {"keys": ["a"], "untagged": True}),
+        ("2024-01", {"keys": "spring"}),
     ],
 )
 async def test_what_a_report_cannot_be_about_is_refused_unsent(
-    serve: Callable[..., Sandbox], query: DateRange, options: dict[str, Any]
+    serve: Callable[..., Sandbox], span: str, options: dict[str, Any]
 ) -> None:
     async with serve() as box, connect(box) as session:
-        with pytest.raises(InvalidRequestError):
-            await build(session, query, **options)
+        with pytest.raises((InvalidRequestError, TypeError)):
+            await build(session, DateRange.parse(span), **options)
         assert box.requests == []

@@ -82,6 +82,7 @@ def test_what_is_not_over_or_not_complete_is_said() -> None:
     for changed in (
         replace(found, spans=found.spans._replace(is_cut=True)),
         replace(found, stats=replace(found.stats, missing=1)),
+        replace(found, stats=replace(found.stats, country={})),
     ):
         classes = [element.attributes.get("class") for element in walk(read(to_html(changed)))]
         assert "unfinished" in classes

@@ -71,7 +71,7 @@ class Run:
         self.lines = Lines(self.profile)
         self._began = perf_counter()
         self._is_incomplete = False
-        #: Requests that failed for good, without which the rest went on.
+        #: How often something failed for good, without which the rest went on.
         self.failures = 0
         #: What the same command goes on from: a file, if it is there at an early end, or a warehouse.
         self.resumes_from: Path | str | None = None
@@ -111,9 +111,8 @@ class Run:
         """Return what a file that is complete now says of itself; `told` are further fields of About."""
         name = f", profile {self.profile}" if self.profile else ""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        return About(
-            account=f"{session.base_url}{name}", collected=now, complete=not self._is_incomplete, **told
-        )
+        is_complete = not (self._is_incomplete or session.metrics.inconsistent)
+        return About(account=f"{session.base_url}{name}", collected=now, complete=is_complete, **told)
 
     @contextmanager
     def bars(self) -> Generator[StartBar, None, None]:
@@ -230,7 +229,7 @@ class Run:
             text = f"the figures may be wrong: {answers} contradicted the total or the days requested"
             self.warn(text, "inconsistent: ")
         if self.failures:
-            text = f"left out: {many(self.failures, 'request')} that failed"
+            text = f"left out: {self.failures:,} that failed"
             self.say(f"{text}; run the same command again to request them again")
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:

@@ -46,8 +46,9 @@ class Load(Struct, frozen=True, kw_only=True):
     """Result of a load, or of an audit, which has the `differences`.
 
     After a load the days from `since` to `through` are as the service counts them, in `timezone`; an audit
-    compared them. `rows` has the number of rows by table that a load replaced. `missing` names slashtags and
-    tags that could not be counted: the next load tries again.
+    compared them. `rows` has by table how many rows of clicks differed before a load. `missing` names
+    slashtags and tags that could not be counted, and after a load the ids of links whose slashtag cannot be
+    read: the next load tries again.
     """
 
     since: date

@@ -131,16 +131,18 @@ async def export_clicks(
 
     Selected are `keys` (also asynchronous), or `tags`: the links that bear one of them, or with `by="tag"`
     the tags themselves; neither means all links, or all tags, of the account, after which "no tag" has the
-    links without one, so that the rows add up to the clicks of the account. All links and tags are listed
-    first: rows say of which link they are. Where several share a slashtag, they have what differs with
-    commas, and no id. Rows come in the order of `keys` or of tags, listed links by `hits`, the most first.
+    links without one, so that the rows add up to the clicks of the account. Tags are listed first, and all
+    links unless `tags` are counted themselves: rows say of which link they are. Where several share a
+    slashtag, they have what differs with commas, and no id. Rows come in the order of `keys` or of tags,
+    listed links by `hits`, the most first.
 
     `progress` is called with (steps done, total or None), as by `collect_each`. With `on_error` what failed
     is passed on as a Failure and left out; where nothing was answered the first failure is raised as well.
     Raises TypeError for a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date
     or date range).
     """
-    zone, query = parse_zone(timezone), _until_today(query, timezone)
+    zone = parse_zone(timezone)
+    query = _until_today(query, zone)
     if (keys is not None) + (tags is not None) > 1 or isinstance(keys, str) or isinstance(tags, str):
         raise TypeError("pass keys=[...] or tags=[...], not both")
     if by == "tag" and keys is not None:
@@ -159,7 +161,7 @@ async def export_clicks(
         for name, stats in found.items():
             await series.add((name or "no tag",), stats, is_asked=name is not None)
     else:
-        links = await session.urls.list().to_list()
+        links = await session.urls.list().to_list() if by == "slashtag" else []
         # Tags last: a link may have got one that was created meanwhile.
         names = await session.tags.names(tags or ())
         of_key: dict[str, list[ShortUrl]] = {}
@@ -246,9 +248,9 @@ class _Series:
         self.written += len(rows)
 
 
-def _until_today(query: DateRange, timezone: str | tzinfo | None) -> DateRange:
+def _until_today(query: DateRange, zone: tzinfo) -> DateRange:
     """Return a range without the days after today; raises InvalidRequestError for one that is to come."""
-    now, zone = datetime.now(UTC), parse_zone(timezone)
+    now = datetime.now(UTC)
     # Once: today must not move at midnight.
     query = query.resolve(zone, now)
     (_, end), today = query.span(zone), now.astimezone(zone).date()

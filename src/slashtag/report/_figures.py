@@ -53,7 +53,6 @@ class Report(Struct, frozen=True, kw_only=True):
     zone: str
     asked_at: datetime
     spans: Spans
-    links: int
     stats: RangeStats
     before: RangeStats
     unit: str
@@ -61,14 +60,11 @@ class Report(Struct, frozen=True, kw_only=True):
     tables: dict[str, list[Compared]]
     top: tuple[TopLink, ...] = ()
     shared: tuple[str, ...] = ()
-    requests: int = 0
 
     @property
-    def is_complete(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing lacks that the page should have."""
-        return all(
-            each.complete and each.reconciles and each.days_complete for each in (self.stats, self.before)
-        )
+        return all(each.complete and not each.incomplete_dimensions for each in (self.stats, self.before))
 
 
 async def build(
@@ -86,21 +82,23 @@ async def build(
 ) -> Report:
     """Collect the figures of a report on the clicks of whole days, and of what they are compared with.
 
-    It is about `keys` (slashtags or ShortUrls), the links with one of `tags`, those without a tag
-    (`untagged`), or all links of the account; of these it has a table of tags too. `compare` is "previous",
+    It is about `keys` (slashtags or ShortUrls; those that no link has are left out), the links with one of
+    `tags`, those without a tag (`untagged`), or all links of the account; of these it has a table of tags
+    too. `compare` is "previous",
     "last-year" or a span (see `DateRange.with_previous`). Each link is counted alone, for the `top` links
     with most clicks and the destinations; not with `top=0`, which takes far fewer requests.
     `progress` is called with (done, total) of one question after the other. Raises InvalidRequestError before
     anything is sent, TypeError for a wrong selector, and what requests raise (Statistics for a date or date
     range).
     """
+    if (keys, tags, untagged or None).count(None) < 2 or isinstance(keys, str) or isinstance(tags, str):
+        raise TypeError("pass keys=[...], tags=[...] or untagged=True, one of them")
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
     _, span, previous = period = Period.at(now, query, compare)
     spans = period.spans
     if not isinstance(top, int) or top < 0:
         raise InvalidRequestError(f"top is {top!r}; it must be a number of links, 0 or more")
-    sent = session.metrics.requests
     counted = session.stats
     options: dict[str, Any] = {"timezone": zone, "progress": progress}
     listed = await session.urls.list(progress=progress).to_list()
@@ -137,7 +135,6 @@ async def build(
         zone=str(zone),
         asked_at=now,
         spans=spans,
-        links=len(chosen),
         stats=stats,
         before=before,
         unit=unit,
@@ -154,7 +151,6 @@ async def build(
             if now_each[slashtag]
         ),
         shared=_shared(chosen, listed),
-        requests=session.metrics.requests - sent,
     )
 
 

@@ -17,7 +17,7 @@ from ._reading import TIMES, LoadedTable, load_table
 
 #: Columns that name a row where it has no id: what clicks are counted by.
 KEYS = (
-    *("slashtag", "tag", "date", "hour", "day", "weekday", "weekday_hour", "week", "month"),
+    *("slashtag", "tag", "date", "hour", "day", "weekday", "week", "month"),
     *("window_start", "window_end", "dimension", "label"),
     *("device", "browser", "platform", "country", "referrer", "language", "timezone"),
     *("state", "city", "postalcode"),

@@ -2,10 +2,10 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
+import typer
 from typer import Argument, Option
 
 from ... import InvalidRequestError
@@ -21,7 +21,7 @@ async def api(
     fields: list[str] | None = Argument(
         None, metavar="[NAME=TEXT]...", help="Parameters of a GET; members of the body of another request."
     ),
-    body: str | None = Option(
+    body: typer.FileBinaryRead | None = Option(
         None, "--input", metavar="FILE", help="The body as JSON, from a file or - for stdin."
     ),
 ) -> None:
@@ -40,9 +40,8 @@ async def api(
         members[name] = text
     given: Any = None
     if body is not None:
-        data = sys.stdin.buffer.read() if body == "-" else Path(body).read_bytes()
         try:
-            given = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+            given = msgspec.json.decode(body.read().removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidRequestError(f"--input is not JSON: {error}") from None
     elif method.upper() != "GET":

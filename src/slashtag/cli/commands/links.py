@@ -166,7 +166,7 @@ async def update_url(
                 else:
                     async with update:
                         left = [each async for each in update if each.status != "done"]
-                    plan, made = update.planned or bulk.Preview(), update.summary["done"]
+                    plan, made = update.planned, update.summary["done"]
     except bulk.DoubtfulChangesError as error:
         error.add_note("correct it, or give --yes to send it all the same")
         raise
