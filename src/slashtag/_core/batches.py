@@ -105,15 +105,15 @@ def select(
     """
     if tag is not None:
         tags = (tag,)
+    if tags is None:
+        return list(_batches(tuple(in_fixed_order(keys or ())), max_keys_bytes, report_bad_key))
     if isinstance(tags, Mapping):
         links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
         return [
             Selector(tag=check_tag(name), link_ids=(tuple(sorted({link.id for link in links})),))
             for name, links in links_of.items()
         ]
-    if tags is not None:
-        return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags))]
-    return list(_batches(tuple(in_fixed_order(keys or ())), max_keys_bytes, report_bad_key))
+    return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags))]
 
 
 def check_selector(keys: object, tag: object, tags: object) -> None:
@@ -167,12 +167,12 @@ def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
     That is seen of all slashtags at once, joined: one by one would cost more than the request.
     """
     try:
-        if len(set(keys)) < len(keys):
-            keys = tuple(dict.fromkeys(keys))
-        text = "".join(keys)
+        unique, text = set(keys), "".join(keys)
     except TypeError:
         return None
-    return keys if text.isascii() and all(keys) and not any(each in text for each in ",:\r\n") else None
+    if "" in unique or not text.isascii() or "," in text or ":" in text or "\r" in text or "\n" in text:
+        return None
+    return keys if len(unique) == len(keys) else tuple(dict.fromkeys(keys))
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:

@@ -84,9 +84,9 @@ class _Days(Query[RangeStats], frozen=True):
         return range_slices(*self.bounds, zone, range_end)
 
     def span(self, zone: tzinfo) -> Span:
-        first, last = (
+        first, last = [
             bound.astimezone(zone).date() if isinstance(bound, datetime) else bound for bound in self.bounds
-        )
+        ]
         return first, last
 
 

@@ -1,7 +1,7 @@
 """Click statistics: the public methods of `session.stats`, and what they have in common."""
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -293,8 +293,8 @@ class Stats:
         plain: Any = keys
         if isinstance(keys, Listing):
             plain = await plain.to_list()
-        elif isinstance(keys, AsyncIterable):
-            plain = [key async for key in keys]
+        elif hasattr(keys, "__aiter__"):
+            plain = [key async for key in plain]
         if plain is not None and by_hits:
             plain = sorted(in_fixed_order(plain), key=lambda key: -(getattr(key, "hits", None) or 0))
         return self._plan(run, query, plain, tag, tags, timezone)
