@@ -253,14 +253,15 @@ class RunningSum(Generic[S]):
     def __init__(self, kind: type[S], span: Span | None = None) -> None:
         self._kind, self._span = kind, span
         self._members = asdict(kind())
-        self._shared = set[str](self._members.pop("shared"))
+        self._shared: set[str] = set(self._members.pop("shared"))
         self._with_clicks = 0
 
     def add(self, part: S, /) -> None:
         """Add statistics of this class."""
+        dimensions = self._kind.DIMENSIONS
         for name, value in self._members.items():
             more = getattr(part, name)
-            if name in self._kind.DIMENSIONS:
+            if name in dimensions:
                 add_counts(value, more)
             elif name == "clicks_breakdown":
                 for year, months in more.items():
