@@ -164,15 +164,6 @@ def failing(box: Sandbox, *faults: Fault) -> Iterator[None]:
         box.faults = ()
 
 
-@contextmanager
-def one_more_link(box: Sandbox, slashtag: str, **members: Any) -> Iterator[int]:
-    """Add a link to the shared account; yields its id."""
-    try:
-        yield box.add_url(slashtag, **members)
-    finally:
-        box.remove_url(slashtag)
-
-
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions have little patience, so that a service that is down is noticed sooner."""

@@ -62,7 +62,7 @@ stats 2024 --all                         | leave it out
 stats 2024 --base-url x                  | SLASHTAG_BASE_URL
 stats 2024 --excel                       | .xlsx
 urls list --orderby date                 | .xlsx
-top --by tag                             | slashtag stats --by tag
+top --by tag                             | slashtag stats SPAN --by tag
 sync --summary x                         | SLASHTAG_LOG_FORMAT=json
 stats --since 2024-06-01                 | 2024-06-01..2024-06-30
 api GET tags -F page=1                   | parameters

@@ -202,6 +202,12 @@ def test_the_last_unit_of_a_span_ends_at_the_present(
     assert sum(row["clicks"] for row in rows) == sum(each <= present for each in clicks)
 
 
+@pytest.mark.parametrize("question", ["stats 2024-06 --by hour", "top 2024-06"])
+def test_a_link_that_cannot_be_requested_is_missing(cli: Cli, own: Sandbox, question: str) -> None:
+    own.add_url("a,b")
+    assert cli(*question.split()).code == 3
+
+
 @pytest.mark.parametrize("month", ["2024-05", "2024-06"])
 @pytest.mark.parametrize("command", ["stats --by country", "report -o a.html"])
 def test_labels_that_either_span_lacks_are_told(

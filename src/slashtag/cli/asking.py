@@ -4,7 +4,6 @@ The service counts each dimension alone. A tag has statistics of its own, and so
 which take requests of their own.
 """
 
-from collections import Counter
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from .. import (
     InvalidRequestError,
     Progress,
     Query,
-    RangeStats,
     ShortUrl,
     Statistics,
     Year,
@@ -30,27 +28,27 @@ from .selection import Selected, SelectionOptions
 #: The label of the clicks of links without a tag.
 NO_TAG = "no tag"
 OF_YEARS = ("language", "timezone")
-_LABELS = ("device", "browser", "platform", "country", "referrer")
+_DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 _PLACES = ("state", "city", "postalcode")
 #: Days that take requests of their own.
 _UNITS = ("day", "week", "month")
-#: What is counted of days, of all time and of the days of a country: by group, "" for none, and label.
+#: What is counted of days, of all time and of the days of a country: by group, "" for none, and dimension.
 COUNTED: dict[str, dict[str, tuple[str, ...]]] = {
     "days": {
-        "": (*_LABELS, *OF_YEARS, *ROLLED, "hour", "tag"),
-        "tag": (*_LABELS, *OF_YEARS, *ROLLED),
-        **dict.fromkeys(_UNITS, _LABELS),
+        "": (*_DIMENSIONS, *OF_YEARS, *ROLLED, "hour", "tag"),
+        "tag": (*_DIMENSIONS, *OF_YEARS, *ROLLED),
+        **dict.fromkeys(_UNITS, _DIMENSIONS),
     },
-    "alltime": {"": (*_LABELS, *OF_YEARS, "month", "tag"), "tag": (*_LABELS, *OF_YEARS, "month")},
+    "alltime": {"": (*_DIMENSIONS, *OF_YEARS, "month", "tag"), "tag": (*_DIMENSIONS, *OF_YEARS, "month")},
     "a country": {"": (*_PLACES, "tag"), **dict.fromkeys(_UNITS, (*_PLACES, ""))},
 }
 
 
 class By(NamedTuple):
-    """What clicks are counted by: the labels of `label`, or each of `group` by these; "" for neither."""
+    """What clicks are counted by: the labels of `dimension`, or each of `group` by these; "" for none."""
 
     group: str = ""
-    label: str = ""
+    dimension: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -66,7 +64,7 @@ class By(NamedTuple):
     def parse(cls, given: str | None, kind: str) -> "By":
         """Return the dimensions of --by, as `week,tag`, for a kind of COUNTED; raises InvalidRequestError."""
         names = {*(given or "").replace(",", " ").split()}
-        every = [cls(group, label) for group, labels in COUNTED[kind].items() for label in labels]
+        every = [cls(group, each) for group, dimensions in COUNTED[kind].items() for each in dimensions]
         for by in every:
             if names == {*by.names}:
                 return by
@@ -104,8 +102,10 @@ def queries_of(
             session.stats.plan(year, keys=(), timezone=timezone)
     except InvalidRequestError:
         are_years = False
-    if by.label in OF_YEARS and not are_years:
-        raise InvalidRequestError(f"--by {by.label}: give alltime or a whole year, in a zone of one offset")
+    if by.dimension in OF_YEARS and not are_years:
+        raise InvalidRequestError(
+            f"--by {by.dimension}: give alltime or a whole year, in a zone of one offset"
+        )
     return [*years] if are_years and not by.needs_days else [*spans]
 
 
@@ -133,24 +133,22 @@ class Question(NamedTuple):
 
     async def answer(self, query: Query[Any]) -> Counted:
         """Request the clicks."""
-        group, label = self.by
+        group, dimension = self.by
         if "tag" in self.by:
             each = await self._each_tag(query)
         elif group:
             each = {name: await self._collect(part) for name, part in _parts(query, group).items()}
-        elif label == "hour" and isinstance(query, DateRange):
+        elif dimension == "hour" and isinstance(query, DateRange):
+            # Hours do not tell of links that cannot be requested.
+            total: Statistics = await self.session.stats.collect(query, **self._of, **self._options)
             start, end = query.bounds
             hours = await hourly_clicks(self.session, start, end, **self._of, **self._options)
-            days = Counter({hour.date(): 0 for hour in hours})
-            for hour, n in hours.items():
-                days[hour.date()] += n
-            total: Statistics = RangeStats(total_clicks=days.total(), clicks=dict(days))
             return Counted(total, {(hour.isoformat(timespec="minutes"),): n for hour, n in hours.items()})
         else:
             total = await self._collect(query)
-            return Counted(total, count(total, label))
+            return Counted(total, count(total, dimension))
         total = next(iter(each.values())).merge(each.values())
-        return Counted(total, count(each, label if group else ""))
+        return Counted(total, count(each, dimension if group else ""))
 
     @property
     def _options(self) -> dict[str, Any]:

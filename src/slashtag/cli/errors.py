@@ -41,7 +41,9 @@ _INSTEAD = {
     **dict.fromkeys(("--decimal", "--excel"), "-o FILE.xlsx writes a workbook"),
     **dict.fromkeys(("--from", "--since"), "give the days as one SPAN: 2024-06-01..2024-06-30"),
     **dict.fromkeys(("--orderby", "--created-after", "--updated-after"), "sort or filter -o FILE.xlsx"),
-    **dict.fromkeys(("tag", "tag-growth", "tag-decline"), "`slashtag stats --by tag --compare previous`"),
+    **dict.fromkeys(
+        ("tag", "tag-growth", "tag-decline"), "`slashtag stats SPAN --by tag --compare previous`"
+    ),
     "demo": "`make demo` runs it, or `python examples/demo.py`",
     "--columns": "rows say slashtag, id, destination and tag anyway",
     "--summary": "SLASHTAG_LOG_FORMAT=json makes it the last line of stderr",

@@ -53,7 +53,7 @@ class StatsTable:
     def rows(self, *, is_drawn: bool) -> Iterator[Row]:
         """Yield the rows; where all dimensions are drawn, only the first ones of each."""
         if self._by.names:
-            rows = self._rows_by(self._by.label)
+            rows = self._rows_by(self._by.dimension)
             whole = None if self._by.group else self._stats.total
             of = shares({row.labels: row.clicks for row in rows}, whole)
             for row in rows:
@@ -94,13 +94,13 @@ class StatsTable:
             found[name] = [Compared(("",), clicks, before, against)]
         return found | {name: self._rows_by(name) for name in names}
 
-    def _rows_by(self, label: str) -> list[Compared]:
+    def _rows_by(self, dimension: str) -> list[Compared]:
         """Return the rows of a dimension, rolled up, beside what they are compared with."""
-        rows = [of.rows if self._by.names else count(of.total, label) for of in self._counted]
+        rows = [of.rows if self._by.names else count(of.total, dimension) for of in self._counted]
         if self._resolved is None:
-            return [Compared(labels, n, None, None) for labels, n in rolled(rows[0], label).items()]
+            return [Compared(labels, n, None, None) for labels, n in rolled(rows[0], dimension).items()]
         # Compared with nothing, too, each day, week and month has a row.
-        return compared(rows[0], rows[1] if self._is_compared else {}, label, self._resolved.spans)
+        return compared(rows[0], rows[1] if self._is_compared else {}, dimension, self._resolved.spans)
 
     def notes(self) -> Iterator[str]:
         """Yield what has to be known of the figures."""

@@ -60,9 +60,9 @@ def clicks_table(by: By = "slashtag", *, dimensions: bool = False) -> Table:
     return Table((*of, *what, Column("clicks", "int")))
 
 
-def named_url_row(url: ShortUrl, names: Mapping[int, str | None]) -> Row:
+def named_url_row(url: ShortUrl, names: Mapping[int, str]) -> Row:
     """Return the row of a link with the name of its tag, None where it has none."""
-    return (*url_row(url), names.get(url.tag_id) if url.tag_id is not None else None)
+    return (*url_row(url), names.get(url.tag_id or 0))
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +197,7 @@ async def _select(
         # With clicks beside each other they take fewer requests.
         by_hits = sorted(links, key=lambda link: -(link.hits or 0))
         chosen: list[str | ShortUrl] = [
-            link for link in by_hits if tags is None or (link.tag_id and names.get(link.tag_id) in tags)
+            link for link in by_hits if tags is None or names.get(link.tag_id or 0) in tags
         ]
     else:
         chosen = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]

@@ -51,10 +51,9 @@ async def hourly_clicks(
         keys = [key async for key in keys]
     of: dict[str, Any] = {"keys": keys, "tags": None if tags is None else list(tags)}
     days = await session.stats.collect(query, **of, timezone=zone)
-    # A day without clicks is known only from days that are complete.
-    jobs = [
-        each for each in hours if each[0] <= now and (days.clicks.get(each[0].date()) or not days.complete)
-    ]
+    # A day without clicks is known only from days that add up.
+    is_known = days.days_complete and days.reconciles
+    jobs = [each for each in hours if each[0] <= now and (days.clicks.get(each[0].date()) or not is_known)]
     clicks = {first: 0 for first, _ in hours}
     done = 0
 

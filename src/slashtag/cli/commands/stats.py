@@ -57,7 +57,7 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
         for query in queries:
             # What cannot be asked is refused before anything is sent.
             session.stats.plan(query, keys=(), timezone=zone)
-            if by.label == "hour" and isinstance(query, DateRange):
+            if by.dimension == "hour" and isinstance(query, DateRange):
                 await hourly_clicks(session, *query.bounds, keys=(), timezone=zone)
         with run.bars() as start_bar:
             reading = start_bar("reading", "links")
@@ -67,7 +67,7 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
                 selected = Selected(listed=await session.urls.list(progress=reading).to_list())
             question = Question(session, by, selected, selection, start_bar("counting", "requests"))
             counted = [await question.answer(query) for query in queries]
-        if not (selection.untagged and by.label != "hour"):
+        if not (selection.untagged and by.dimension != "hour"):
             warn_of_shared(run, selected.shared)
         for found, _ in counted:
             run.note_statistics(found, by.names)

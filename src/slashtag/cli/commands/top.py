@@ -41,7 +41,7 @@ async def top(
     against = resolved.spans.before
     async with run.session() as session:
         # Clicks of a year alone take a twelfth of the requests, those of each link fewer of the days.
-        of = By(label="day" * (by != "clicks"))
+        of = By(dimension="day" * (by != "clicks"))
         query, query_before = queries_of(session, [resolved.so_far, resolved.before], zone, of)
         stats = session.stats
         with run.bars() as start_bar:
