@@ -88,7 +88,7 @@ def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
     piece: TimeSlice = query._time_slices(parse_zone("+05:30"), datetime.now(UTC), "inclusive")[0]
     transport = Transport(base, Credentials("k" * 20, "s" * 12))
     return [
-        transport.url(query._call(Selector(keys=batch), piece)).raw_path_qs
+        transport.url(query._call(Selector(",".join(batch)), piece)).raw_path_qs
         for batch in batched(given_keys, room)
     ]
 

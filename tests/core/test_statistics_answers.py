@@ -47,7 +47,7 @@ def ask(
     range_end: str = "inclusive",
 ) -> Any:
     """Ask a question in batches of two slashtags and add up the answers, last to first."""
-    batched = [Selector(keys=tuple(keys[at : at + 2])) for at in range(0, len(keys), 2)]
+    batched = [Selector(",".join(keys[at : at + 2])) for at in range(0, len(keys), 2)]
     running = RunningSum(query._answer_type.result_type, query.span(zone))
     for selector in reversed(batched):
         for piece in query._time_slices(zone, NOW, range_end):

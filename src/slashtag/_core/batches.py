@@ -33,11 +33,11 @@ OTHER_PARAMETERS_BYTES = 400
 class Selector(Struct, frozen=True, gc=False):
     """Slashtags or tag of one request. See docs/service.md, Statistics: common selector.
 
-    `link_ids` has the ids of the links of each slashtag, or of the tag, as far as they are known, and is
-    empty if none is.
+    `url_keys` are slashtags as they are sent: joined by commas. `link_ids` has the ids of the links of each
+    slashtag, or of the tag, as far as they are known, and is empty if none is.
     """
 
-    keys: tuple[str, ...] = ()
+    url_keys: str = ""
     tag: str | None = None
     link_ids: tuple[LinkIds, ...] = ()
 
@@ -46,7 +46,12 @@ class Selector(Struct, frozen=True, gc=False):
         """Return the selector of slashtags and the ids of their links."""
         links = tuple(links)
         ids = tuple([ids for _, ids in links])
-        return cls(keys=tuple([slashtag for slashtag, _ in links]), link_ids=ids if any(ids) else ())
+        return cls(",".join([slashtag for slashtag, _ in links]), link_ids=ids if any(ids) else ())
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The slashtags; none for a tag."""
+        return tuple(self.url_keys.split(",")) if self.url_keys else ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,9 +61,8 @@ class Selector(Struct, frozen=True, gc=False):
     @property
     def links(self) -> tuple[Link, ...]:
         """The slashtags and the ids of their links; none for a tag."""
-        if self.tag is not None:
-            return ()
-        return tuple(zip(self.keys, self.link_ids or ((),) * len(self.keys), strict=True))
+        keys = self.keys
+        return tuple(zip(keys, self.link_ids or ((),) * len(keys), strict=True)) if keys else ()
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -81,14 +85,15 @@ class Selector(Struct, frozen=True, gc=False):
 
     def params(self) -> tuple[tuple[str, str], ...]:
         """Return the query parameter of the selector."""
-        return (("tag", self.tag),) if self.tag is not None else (("url_keys", ",".join(self.keys)),)
+        return (("tag", self.tag),) if self.tag is not None else (("url_keys", self.url_keys),)
 
     def __str__(self) -> str:
         if self.tag is not None:
             return f"tag {self.tag!r}"
-        if len(self.keys) == 1:
-            return f"slashtag {self.keys[0]!r}"
-        return f"{len(self.keys)} slashtags from {self.keys[0]!r} to {self.keys[-1]!r}"
+        keys = self.keys
+        if len(keys) == 1:
+            return f"slashtag {keys[0]!r}"
+        return f"{len(keys)} slashtags from {keys[0]!r} to {keys[-1]!r}"
 
 
 def select(
@@ -153,7 +158,7 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
     while left:
         batch = left.pop()
         if encoded_size(text := ",".join(batch)) <= max_keys_bytes:
-            yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(batch)
+            yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(text)
         elif len(batch) > 1:
             left += [tuple(half) for half in reversed(halves(batch))]
         else:

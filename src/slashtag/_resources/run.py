@@ -143,7 +143,7 @@ class StatsRun:
         self, query: Query[R], running_sum: RunningSum[R], selector: Selector, time_slice: TimeSlice
     ) -> list[Selector]:
         """Add the answer of a request to the sum, or return the parts to ask for in its place."""
-        if len(selector.keys) > 1 and self.alone and not self.alone.isdisjoint(selector.keys):
+        if self.alone and len(selector.keys) > 1 and not self.alone.isdisjoint(selector.keys):
             return selector.apart(self.alone)
         try:
             running_sum.add(await self.ask(query, selector, time_slice))
@@ -164,11 +164,13 @@ class StatsRun:
 
         An answer that contradicts itself (`_core/statistics_answers.py`) is counted and logged.
         """
-        keys, call = selector.keys, query._call(selector, time_slice)
+        call = query._call(selector, time_slice)
         if self._fresh or again:
             call = replace(call, again=True)
-        is_part = bool(keys) and self._suspects.issuperset(keys)
+        is_part = False
         if self._last is not None:
+            keys = selector.keys
+            is_part = bool(keys) and self._suspects.issuperset(keys)
             is_enough = is_part and self._parts_in_row >= MOST_OF_PARTS
             if is_enough or self._in_row >= self._most_in_row:
                 raise self._last.with_traceback(None)  # which would grow each time
@@ -181,12 +183,12 @@ class StatsRun:
             answer = await send(call)
         except SlashtagError as error:
             error.add_note(f"while requesting {selector}, {time_slice.label}")
-            self._note_failure(keys, error, is_part=is_part)
+            self._note_failure(selector.keys, error, is_part=is_part)
             raise
         self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_IN_ROW
         if self._suspects:
-            self._suspects.difference_update(keys)
-            self._tried.difference_update(keys)
+            self._suspects.difference_update(selector.keys)
+            self._tried.difference_update(selector.keys)
         stats, problem = answer.to_statistics(time_slice.window)
         if not stats.reconciles:
             metrics = self._sender.metrics
@@ -280,8 +282,8 @@ class StatsRun:
             name = self._sender.metrics.name
             tell(name, logging.WARNING, f"a link is missing from the statistics: {error}")
             return
-        selector = Selector(keys=(key if isinstance(key, str) else key.slashtag or "",))
-        self._on_error(Failure(str(selector), error, selector.keys))
+        slashtag = key if isinstance(key, str) else key.slashtag or ""
+        self._on_error(Failure(f"slashtag {slashtag!r}", error, (slashtag,)))
 
 
 def is_refusal(error: SlashtagError) -> bool:
