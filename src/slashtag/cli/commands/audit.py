@@ -44,19 +44,18 @@ async def audit(
     auditing = imported("audit")
     warehouse = auditing.Warehouse(target, destination, dataset=dataset)
     async with run.session(retry=RETRY) as session:
-        with run.bars() as start_bar, output.writer(DIFFERENCES, before=run.end_bars) as writer:
+        with run.bars() as start_bar:
             found = await auditing.audit(
                 session,
                 warehouse,
                 progress=progress_of(start_bar),
                 on_error=run.note_failure,
             )
-            run.end_bars()
-            writer.write(map(astuple, found.differences))
+    written = output.print(DIFFERENCES, map(astuple, found.differences))
     if not found.complete:
         run.mark_incomplete()
     verdict = "no differences" if found.complete else "not all could be compared"
     if found.differences:
         verdict = many(len(found.differences), "difference")
     days = f"{between(str(found.since), str(found.through))} ({found.timezone})"
-    run.say(f"{days}: {verdict}; {run.cost()}")
+    run.say(f"{days}: {verdict}; {written}{run.cost()}")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from ... import AllTime, AsyncSession, DateRange, RetryPolicy, SlashtagError
-from ...tables import Column, Table
+from ...tables import Column, Row, Table
 from ..output import OutputOptions
 from ..run import Run, command
 
@@ -44,15 +44,16 @@ async def diagnose(run: Run, output: OutputOptions) -> None:
 
     Sends about 35 read requests. Exit code 1 if the credentials are refused, 3 if a check failed.
     """
+    rows: list[Row] = []
     async with run.session() as session:
-        with output.writer(FINDINGS, before=run.end_bars) as writer, run.bars() as start_bar:
+        with run.bars() as start_bar:
             advance = start_bar("checking", "requests")
             async for check, (result, found) in examine(session.with_options(retry=RETRY)):
                 if result == "failed":
                     run.mark_incomplete()
-                writer.write([(check, result, found)])
+                rows.append((check, result, found))
                 advance(session.metrics.requests, None)
-    run.say(run.cost())
+    run.say(output.print(FINDINGS, rows) + run.cost())
 
 
 async def examine(session: AsyncSession) -> AsyncIterator[tuple[str, Finding]]:
