@@ -44,7 +44,7 @@ COUNTED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-class By(NamedTuple):
+class Breakdown(NamedTuple):
     """What clicks are counted by: the labels of `dimension`, or each of `group` by these; "" for none."""
 
     group: str = ""
@@ -61,7 +61,7 @@ class By(NamedTuple):
         return any(name in ("hour", "day", "week", "weekday") for name in self) or self.group == "month"
 
     @classmethod
-    def parse(cls, given: str | None, kind: str) -> "By":
+    def parse(cls, given: str | None, kind: str) -> "Breakdown":
         """Return the dimensions of --by, as `week,tag`, for a kind of COUNTED; raises InvalidRequestError."""
         names = {*(given or "").replace(",", " ").split()}
         every = [cls(group, each) for group, dimensions in COUNTED[kind].items() for each in dimensions]
@@ -86,7 +86,11 @@ class Counted(NamedTuple):
 
 
 def queries_of(
-    session: AsyncSession, spans: list[DateRange], timezone: str | None, by: By, country: str | None = None
+    session: AsyncSession,
+    spans: list[DateRange],
+    timezone: str | None,
+    by: Breakdown,
+    country: str | None = None,
 ) -> list[Query[Any]]:
     """Return the queries of spans, all of one kind; whole years take a twelfth of the requests as Years."""
     if country is not None:
@@ -126,7 +130,7 @@ class Question(NamedTuple):
     """Clicks of some links, by one or two dimensions."""
 
     session: AsyncSession
-    by: By
+    by: Breakdown
     selected: Selected
     selection: SelectionOptions
     progress: Progress

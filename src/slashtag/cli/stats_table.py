@@ -21,7 +21,7 @@ from ..counts import (
     shares,
 )
 from ..tables import Row
-from .asking import By, Counted
+from .asking import Breakdown, Counted
 
 #: The longest range drawn by day; longer ones are drawn by month.
 MOST_DAYS = 31
@@ -32,7 +32,7 @@ MOST_LABELS = 8
 class StatsTable:
     """The rows of an answer, and of what it is compared with if two spans are counted; `names`: columns."""
 
-    def __init__(self, by: By, counted: list[Counted], resolved: Period | None) -> None:
+    def __init__(self, by: Breakdown, counted: list[Counted], resolved: Period | None) -> None:
         self._by, self._counted, self._resolved = by, counted, resolved
         self._stats, self._is_compared = counted[0].total, len(counted) > 1
         #: Of how many days of the span each week or month is: the first and last may be cut.
@@ -44,7 +44,7 @@ class StatsTable:
             first, last = resolved.spans[:2]
             if self._unit:
                 self._days.update(label_of(str(day), self._unit) for day in days_of(first, last))
-            if by == By("", "weekday"):
+            if by == Breakdown("", "weekday"):
                 self._averages = averages(counted[0].rows, "weekday", None if resolved.is_over else last)
         self.names = [*by.names, "clicks", "percent"] if by.names else ["dimension", "label", "clicks"]
         self.names += ["days"] * bool(self._days) + ["clicks_per_day"] * bool(self._averages)

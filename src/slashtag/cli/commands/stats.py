@@ -9,7 +9,7 @@ from ... import AllTime, DateRange, InvalidRequestError, Query
 from ..._wording import many
 from ...counts import change
 from ...export import hourly_clicks
-from ..asking import By, Question, queries_of
+from ..asking import Breakdown, Question, queries_of
 from ..output import OutputOptions, table_of
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, in_words, warn_of_shared
@@ -41,7 +41,7 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
     """
     zone, country, compare = selection.timezone, output.country, output.compare
     is_alltime = period.words == ["alltime"]
-    by = By.parse(output.by, "alltime" if is_alltime else "a country" if country else "days")
+    by = Breakdown.parse(output.by, "alltime" if is_alltime else "a country" if country else "days")
     if is_alltime and (compare or country):
         raise InvalidRequestError("--compare and --country go with days, not with alltime")
     if compare and by.group not in ("", "tag"):

@@ -8,7 +8,7 @@ from ... import ShortUrl
 from ..._wording import many
 from ...counts import Compared, compared, comparison, count, percent
 from ...export import link_cells
-from ..asking import By, queries_of
+from ..asking import Breakdown, queries_of
 from ..output import OutputOptions, table_of
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, in_words, warn_of_shared
@@ -41,7 +41,7 @@ async def top(
     against = resolved.spans.before
     async with run.session() as session:
         # Clicks of a year alone take a twelfth of the requests, those of each link fewer of the days.
-        of = By(dimension="day" * (by != "clicks"))
+        of = Breakdown(dimension="day" * (by != "clicks"))
         query, query_before = queries_of(session, [resolved.so_far, resolved.before], zone, of)
         stats = session.stats
         with run.bars() as start_bar:
