@@ -30,7 +30,7 @@ NO_TAG = "no tag"
 OF_YEARS = ("language", "timezone")
 _DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
 _PLACES = ("state", "city", "postalcode")
-#: Days that take requests of their own.
+#: Groups of days, which take requests of their own.
 _UNITS = ("day", "week", "month")
 #: What is counted of days, of all time and of the days of a country: by group, "" for none, and dimension.
 COUNTED: dict[str, dict[str, tuple[str, ...]]] = {

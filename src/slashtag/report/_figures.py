@@ -23,7 +23,7 @@ DIMENSIONS = {
     "platform": "Platforms",
     "weekday": "Weekdays",
 }
-#: The clicks of a longer span than this are shown by week, and by month from so many weeks on.
+#: The clicks of a span of more days are shown by week, and of more weeks by month.
 MOST_DAYS, MOST_WEEKS = 92, 60
 NO_TAG = "No tag"
 
@@ -41,10 +41,11 @@ class Report(Struct, frozen=True, kw_only=True):
     """All figures on the clicks of a span, beside those of the span that it is compared with.
 
     `spans` has the days of both, in `zone`. `steps` are the clicks of each of its days, weeks or months (as
-    `unit` says) and `tables` those of each label of DIMENSIONS, the most first. `top` are the links with most
-    clicks. Of a span that is not over the clicks until `asked_at` are counted, and those of the other span
-    until the same day and time. `shared` names the slashtags of its links that several links of the account
-    have: rows of links and destinations have the clicks of all these.
+    `unit` says) and `tables` those of each label of DIMENSIONS, the most first, but for weekdays; one with a
+    single label is left out. `top` are the links with most clicks. Of a span that is not over the clicks
+    until `asked_at` are counted, and those of the other span until the same day and time. `shared` names the
+    slashtags of its links that several links of the account have: rows of links and destinations have the
+    clicks of all these.
     """
 
     title: str
@@ -84,9 +85,9 @@ async def build(
 
     It is about `keys` (slashtags or ShortUrls; those that no link has are left out), the links with one of
     `tags`, those without a tag (`untagged`), or all links of the account; of these it has a table of tags
-    too. `compare` is "previous",
-    "last-year" or a span (see `DateRange.with_previous`). Each link is counted alone, for the `top` links
-    with most clicks and the destinations; not with `top=0`, which takes far fewer requests.
+    too. `compare` is "previous", "last-year" or a span (see `DateRange.with_previous`). Each link is counted
+    alone, for the `top` links with most clicks and the destinations; not with `top=0`, which takes far fewer
+    requests.
     `progress` is called with (done, total) of one question after the other. Raises InvalidRequestError before
     anything is sent, TypeError for a wrong selector, and what requests raise (Statistics for a date or date
     range).
@@ -191,12 +192,12 @@ def page_of(destination: str) -> str:
 
 
 def _tables(
-    stats: RangeStats, before: RangeStats, of_links: Mapping[str, list[Rows]], spans: Spans
+    stats: RangeStats, before: RangeStats, given: Mapping[str, list[Rows]], spans: Spans
 ) -> dict[str, list[Compared]]:
-    """Return the rows of each dimension, those with most clicks first; weekdays in their order."""
+    """Return the rows of each dimension, `given` or counted; most clicks first, weekdays in their order."""
     found: dict[str, list[Compared]] = {}
     for name in DIMENSIONS:
-        now, earlier = of_links.get(name) or [count(each, name) for each in (stats, before)]
+        now, earlier = given.get(name) or [count(each, name) for each in (stats, before)]
         rows = [row for row in compared(now, earlier, name, spans) if row.clicks or row.before]
         if name != "weekday":
             rows.sort(key=lambda row: (-row.clicks, -(row.before or 0), str(row.labels[0])))

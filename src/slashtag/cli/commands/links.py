@@ -42,7 +42,7 @@ _which = partial(Option, rich_help_panel="Which links")
 
 @dataclass
 class FilterOptions:
-    """Options of which links are listed; the service lists all, so all are read."""
+    """Options of which links are listed; the service itself cannot select them."""
 
     limit: int | None = _which(None, min=0, metavar="N", help="The most links to list; default: all.")
     tag: list[str] | None = _which(None, metavar="NAME", help="Links of this tag; may be repeated.")
