@@ -112,7 +112,8 @@ def test_every_kind_of_table_names_the_same_links(
 
 def test_a_file_that_says_that_it_lacks_some_is_told(cli: Cli, slashtags: list[str], tmp_path: Path) -> None:
     path = tmp_path / "keys.xlsx"
-    with open_table(path, Table((Column("slashtag"),)), about=About(complete=False)) as file:
+    with open_table(path, Table((Column("slashtag"),))) as file:
+        file.about = About(complete=False)
         file.write([(key,) for key in slashtags])
     ran = cli("export", "clicks", SPAN, "--keys-file", str(path), "-o", str(tmp_path / "clicks.csv"))
     assert (ran.code, "not complete" in ran.err, "complete: false" in ran.err) == (3, True, True)

@@ -45,7 +45,8 @@ AT = datetime(2024, 1, 1, 2, 3, 4)
 
 
 def write(path: Path, rows: list[Row], table: Table = CLICKS, about: About | None = None) -> Path:
-    with open_table(path, table, about=about) as file:
+    with open_table(path, table) as file:
+        file.about = about
         file.write(rows)
     return path
 

@@ -146,6 +146,6 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
 def test_files_say_what_they_are_until_their_end(tmp_path: Path) -> None:
     about = About(account="https://go.example", span="2026-10-01..2026-10-31", complete=False)
     assert str(about) == "account: https://go.example, span: 2026-10-01..2026-10-31, complete: false"
-    with open_table(tmp_path / "out.xlsx", LINKS, about=About()) as out:
+    with open_table(tmp_path / "out.xlsx", LINKS) as out:
         out.about = about
     assert load_table(tmp_path / "out.xlsx").about == about

@@ -88,7 +88,7 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
     """Write every link of the account as a row of NAMED_URLS.
 
     `progress` is called with (links so far, None). The writer is left open. Raises what a listing raises, and
-    ExportError (List short URLs; List tags).
+    ExportError. See docs/service.md, List short URLs; List tags.
     """
     names = await session.tags.names()
     return await _write_pages(
@@ -97,7 +97,10 @@ async def export_urls(session: AsyncSession, writer: Writer, *, progress: Progre
 
 
 async def export_tags(session: AsyncSession, writer: Writer, *, progress: Progress | None = None) -> Summary:
-    """Write every tag of the account as a row of TAGS; otherwise as `export_urls` (List tags)."""
+    """Write every tag of the account as a row of TAGS; otherwise as `export_urls`.
+
+    See docs/service.md, List tags.
+    """
     return await _write_pages(writer, session.tags.list(progress=progress), tag_row)
 
 
@@ -138,8 +141,8 @@ async def export_clicks(
 
     `progress` is called with (steps done, total or None), as by `collect_each`. With `on_error` what failed
     is passed on as a Failure and left out; where nothing was answered the first failure is raised as well.
-    Raises TypeError for a wrong selector, ExportError, and what `collect_each` raises (Statistics for a date
-    or date range).
+    Raises TypeError for a wrong selector, ExportError, and what `collect_each` raises. See docs/service.md,
+    Statistics for a date or date range.
     """
     zone = parse_zone(timezone)
     query = _until_today(query, zone)

@@ -89,8 +89,8 @@ async def build(
     alone, for the `top` links with most clicks and the destinations; not with `top=0`, which takes far fewer
     requests.
     `progress` is called with (done, total) of one question after the other. Raises InvalidRequestError before
-    anything is sent, TypeError for a wrong selector, and what requests raise (Statistics for a date or date
-    range).
+    anything is sent, TypeError for a wrong selector, and what requests raise. See docs/service.md, Statistics
+    for a date or date range.
     """
     if (keys, tags, untagged or None).count(None) < 2 or isinstance(keys, str) or isinstance(tags, str):
         raise TypeError("pass keys=[...], tags=[...] or untagged=True, one of them")

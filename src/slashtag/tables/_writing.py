@@ -14,7 +14,7 @@ import msgspec
 from .. import InvalidRequestError
 from .._arrow import Kind, arrow_columns, import_extra
 from .._files import AtomicFile
-from ._table import About, Row, Table, Writer
+from ._table import Row, Table, Writer
 from ._workbook import XlsxWriter
 
 T = TypeVar("T")
@@ -108,22 +108,18 @@ def open_writer(format: str, file: Sink, table: Table) -> Writer:
 
 
 @contextmanager
-def open_table(
-    path: str | os.PathLike[str], table: Table, *, about: About | None = None
-) -> Generator[Writer, None, None]:
+def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, None, None]:
     """Open a file for the rows of a table; the ending of its name is the format.
 
-    It says `about` itself, which may also be set on the writer, until the end, where more is known.
-
-    It appears whole at the end of the `with` block, and not at all if that ends with an error. Raises
-    InvalidRequestError for another ending than FORMATS, and ExportError as AtomicFile and the writers do.
+    It appears whole at the end of the `with` block, and not at all if that ends with an error. What it says
+    of itself is set on the writer until then. Raises InvalidRequestError for another ending than FORMATS, and
+    ExportError as AtomicFile and the writers do.
     """
     form = Path(path).suffix.lower()
     if form not in FORMATS:
         raise InvalidRequestError(f"{Path(path).name}: its name must end in one of {', '.join(FORMATS)}")
     # Closed after an error too: formats write their end now, or when they are dropped.
     with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
-        writer.about = about
         yield writer
 
 

@@ -19,7 +19,7 @@ SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 RETRY = RetryPolicy(max_attempts=3, max_wait=10.0)
 #: Links with the most hits, of the oldest, whose clicks are counted together.
 MOST_COUNTED = 20
-#: The most that a page may hold (Limits).
+#: The most that a page may hold. See docs/service.md, Limits.
 PAGE_SIZE = 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, MOST_SEARCHED = timedelta(days=365), 4
