@@ -195,8 +195,8 @@ class Run:
         except typer.Exit as end:
             code = end.exit_code
         except Exception as error:
-            # Not what a file cannot hold, nor a wrong key, which are the same again; other errors of a
-            # journal say what to do.
+            # What may pass: errors of requests, and of the system, also behind one of a file. A wrong key, or
+            # rows that a file cannot hold, fail again.
             reasons = (error, error.__cause__, error.__context__)
             is_passing = any(isinstance(each, RequestFailedError | OSError) for each in reasons)
             if is_passing and not getattr(error, "is_fatal", False):

@@ -150,7 +150,7 @@ class SelectionOptions:
 
     @property
     def told(self) -> dict[str, str]:
-        """What a file says of the zone and of which links are selected: of slashtags how many, and a sum."""
+        """What a file says of the zone, and of which links: of slashtags how many, and a checksum."""
         selected = "no tag" if self.untagged else ", ".join(f"tag {name}" for name in sorted(self.tag or ()))
         if names := sorted(set(self.slashtags)):
             selected = f"{many(len(names), 'slashtag')} ({crc32(chr(10).join(names).encode()):08x})"

@@ -135,4 +135,4 @@ class Warehouse:
                 cause = deeper
             (line, *_) = str(cause).strip().splitlines() or [type(cause).__name__]
             line = f"{self.place} failed: {_CREDENTIALS.sub('***', line)}"
-            raise ExportError(f"{line}; what is loaded stays, load again") from None
+            raise ExportError(f"{line}; what is loaded stays") from None

@@ -230,7 +230,7 @@ class _Series:
         self.shared = set[str]()
 
     async def add(self, of: Row, stats: RangeStats, *, is_asked: bool = True) -> None:
-        """Add the rows of one series, unless requests for it failed."""
+        """Add the rows of one series, unless requests for it failed; `is_asked`: it has some of its own."""
         self.reconciles &= stats.complete and not (self._dimensions and stats.incomplete_dimensions)
         if stats.missing:
             return
