@@ -61,6 +61,7 @@ export urls                                         |        |                  
 export tags                                         |        |                        |
 stats 2024-06 --untagged --timezone +02:00          | +02:00 |                        | no tag
 stats 2024-06 --tag TAG --compare 2024-01           | +00:00 | 2024-01-01..2024-01-31 | tag TAG
+stats 2024-06 --country us --by city                | +00:00 |                        | from US
 top 2024-06 --tag TAG                               | +00:00 | 2024-05-01..2024-05-31 | tag TAG
 export clicks 2024-06 --tag TAG --timezone +02:00   | +02:00 |                        | tag TAG
 """

@@ -34,7 +34,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     `account` is the address of the service and a name, never a credential; `collected` the time at which the
     rows were complete (ISO 8601); `timezone` that of the days; `span` and `compared_with` are days, as
-    2026-10-01..2026-10-31; `selected` says which links were counted, if not all; `missing` names what failed.
+    2026-10-01..2026-10-31; `selected` says which links were counted, if not all, and from which country their
+    clicks; `missing` names what failed.
 
     A workbook has it on a sheet `about`, a Parquet file in its metadata. `str` of it is one line, for formats
     that have no place.

@@ -71,7 +71,10 @@ async def stats(period: PeriodArguments, selection: SelectionOptions, run: Run, 
             warn_of_shared(run, selected.shared)
         for found, _ in counted:
             run.note_statistics(found, by.names)
-        about = run.about(session, span=days, compared_with=against, **selection.told)
+        said = selection.told
+        if country:
+            said["selected"] = f"{said['selected']} from {country.upper()}".strip()
+        about = run.about(session, span=days, compared_with=against, **said)
     table = StatsTable(by, counted, resolved)
     rows = table.rows(is_drawn=output.form == "table")
     drawn = [name for name in table.names if name != "compared_with"]
