@@ -15,10 +15,10 @@ of the result names it. A JSON member that occurs twice has its last value, so t
 """
 
 from datetime import date
+from math import inf
 from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import replace
 
 from .._summed_statistics import GeoStats, PeriodStats, RangeStats, Statistics
 from .windows import Window
@@ -40,19 +40,16 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
 
         `window` has its days or its months; None: it is about all time.
         """
-        stats, problem = self._read(window)
-        total = stats.total
-        for name in stats.SUMS:
-            if (counted := sum(getattr(stats, name).values())) > total:
+        total, members, problem = self._read(window)
+        for name in self.result_type.SUMS:
+            members[name] = counts = _counts(getattr(self, name))
+            if (counted := sum(counts.values())) > total:
                 problem = f"{total} clicks in all, but {counted} by {name}"
-        return (stats, None) if problem is None else (replace(stats, reconciles=False), problem)
+        return self.result_type(reconciles=problem is None, **members), problem
 
-    def _read(self, window: Window | None) -> tuple[Statistics, str | None]:
-        """Return the answer as public statistics, and a contradiction between its numbers."""
+    def _read(self, window: Window | None) -> tuple[float, dict[str, Any], str | None]:
+        """Return the total, members of the statistics but `SUMS`, and a contradiction between its numbers."""
         raise NotImplementedError
-
-    def _maps(self) -> dict[str, Any]:
-        return {name: getattr(self, name) or {} for name in self.result_type.SUMS}
 
 
 class _LabelAnswer(StatsAnswer, gc=False, kw_only=True):
@@ -73,7 +70,7 @@ class RangeAnswer(_LabelAnswer, gc=False):
     total_clicks: GivenCount
     clicks: GivenDays | UnsetType = UNSET
 
-    def _read(self, window: Window | None) -> tuple[RangeStats, str | None]:
+    def _read(self, window: Window | None) -> tuple[int, dict[str, Any], str | None]:
         assert window is not None
         total, first, last = self.total_clicks, window.first, window.last
         clicks: dict[date, int] = _counts(self.clicks)
@@ -92,8 +89,7 @@ class RangeAnswer(_LabelAnswer, gc=False):
                 counted = sum(clicks.values())
             if not given == counted == total:
                 problem = f"{total} clicks in all, but {counted} on the days of {window}"
-        stats = RangeStats(total_clicks=total, clicks=clicks, days_complete=complete, **self._maps())
-        return stats, problem
+        return total, {"total_clicks": total, "clicks": clicks, "days_complete": complete}, problem
 
 
 class PeriodAnswer(_LabelAnswer, gc=False):
@@ -108,21 +104,20 @@ class PeriodAnswer(_LabelAnswer, gc=False):
     languages: GivenCounts = None
     timezone: GivenCounts = None
 
-    def _read(self, window: Window | None) -> tuple[PeriodStats, str | None]:
+    def _read(self, window: Window | None) -> tuple[int, dict[str, Any], str | None]:
         given = {year: _counts(months) for year, months in _counts(self.clicks_breakdown).items()}
         breakdown = given if window is None else {(year := window.first.year): given.get(year, {})}
         total, problem = self.clicks_total, None
         if not (counted := _sum(breakdown)) == total == _sum(given):
             problem = f"{total} clicks in all, but {counted} in the months of {window or 'all years'}"
-        stats = PeriodStats(
-            clicks_total=total,
-            clicks_unique=self.clicks_unique,
-            clicks_repeated=self.clicks_repeated,
-            clicks_breakdown=breakdown,
-            languages=_counts(self.languages),
-            **self._maps(),
-        )
-        return stats, problem
+        members = {
+            "clicks_total": total,
+            "clicks_unique": self.clicks_unique,
+            "clicks_repeated": self.clicks_repeated,
+            "clicks_breakdown": breakdown,
+            "languages": _counts(self.languages),
+        }
+        return total, members, problem
 
 
 class GeoAnswer(StatsAnswer, gc=False):
@@ -134,8 +129,8 @@ class GeoAnswer(StatsAnswer, gc=False):
     city: GivenCounts = None
     postalcode: GivenCounts = None
 
-    def _read(self, window: Window | None) -> tuple[GeoStats, None]:
-        return GeoStats(**self._maps()), None
+    def _read(self, window: Window | None) -> tuple[float, dict[str, Any], None]:
+        return inf, {}, None  # it tells no total
 
 
 def _counts(found: Any) -> dict[Any, Any]:

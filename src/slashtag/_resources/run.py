@@ -116,7 +116,7 @@ class StatsRun:
         plan = plans[0]
         self.total = sum(map(len, plans))
         running_sum = plan._empty_sum()
-        requests = chain.from_iterable(each._requests() for each in plans)
+        requests = chain.from_iterable(map(Plan._requests, plans))
         await run_workers(requests, partial(self._work, plan.query, running_sum), self.workers)
         self.tell_failures(plan)
         running_sum.note(missing=self.missing)
