@@ -136,8 +136,7 @@ class Stdout:
 
     def write(self, data: bytes) -> None:
         """Write lines; what `before` does comes first."""
-        if data:
-            self._before()
+        self._before()
         if sys.stdout.isatty():
             text = data.decode()
             data = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text).encode()

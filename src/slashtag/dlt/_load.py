@@ -141,11 +141,11 @@ async def audit(
     progress: TableProgress | None = None,
     on_error: OnError | None = None,
 ) -> Load:
-    """Compare the tables of a warehouse with the service as a load does, without writing anything.
+    """Compare the tables of a warehouse with the service as a load does, without writing a row.
 
-    Days that were over at the last load are compared. Those of clicks that came later differ too, and those
-    of links that were renamed since: the next load brings them, and mends whatever else differs. Raises as
-    `load`, and ExportError if there was none.
+    Tables that are missing in a database are made. Days that were over at the last load are compared. Those
+    of clicks that came later differ too, and those of links that were renamed since: the next load brings
+    them, and mends whatever else differs. Raises as `load`, and ExportError if there was none.
     """
     with warehouse:
         last = await _last_load(warehouse)

@@ -36,7 +36,7 @@ async def audit(
 ) -> None:
     """Compare the clicks of a warehouse with what the service counts, as `slashtag sync` does.
 
-    Nothing is written: the next sync mends what differs. Each day of a link or a tag that differs is a row.
+    No row is written: the next sync mends what differs. Each day of a link or a tag that differs is a row.
     The exit code is 3 if there are any, or if something cannot be compared.
     """
     if target is not None and object_url(target) is None and not Path(target).exists():
