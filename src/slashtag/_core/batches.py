@@ -154,16 +154,17 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
             except InvalidRequestError as error:
                 report_bad_key(key, error)
         unique = tuple(ids)
-    left = [unique[n : n + MAX_KEYS] for n in range(0, len(unique), MAX_KEYS)][::-1]
-    while left:
-        batch = left.pop()
-        if encoded_size(text := ",".join(batch)) <= max_keys_bytes:
-            yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(text)
-        elif len(batch) > 1:
-            left += [tuple(half) for half in reversed(halves(batch))]
-        else:
-            problem = InvalidRequestError(f"the slashtag {text[:40]!r}... is too long for a request target")
-            report_bad_key(text, problem)
+    for n in range(0, len(unique), MAX_KEYS):
+        left: list[Sequence[str]] = [unique[n : n + MAX_KEYS]]
+        while left:
+            batch = left.pop()
+            if encoded_size(text := ",".join(batch)) <= max_keys_bytes:
+                yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(text)
+            elif len(batch) > 1:
+                left += reversed(halves(batch))
+            else:
+                problem = f"the slashtag {text[:40]!r}... is too long for a request target"
+                report_bad_key(text, InvalidRequestError(problem))
 
 
 def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
