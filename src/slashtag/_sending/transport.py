@@ -89,10 +89,17 @@ class Transport:
         self._base = str(self.base)
         #: Not those of our aiohttp session, which a proxy would get too when it is asked for a tunnel.
         self._headers = CIMultiDict(self.credentials.headers)
-        if self.given is None:
-            self._headers.update({"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"})
+        #: Of every request; those that a session of the user may have otherwise among them.
+        self._options: dict[str, Any] = {
+            "allow_redirects": False,
+            "timeout": _NO_TIMEOUT,
+            "raise_for_status": False,
+            "auto_decompress": True,
+        }
         if self.proxy is not None and self.base.scheme == "http":
             self._headers.update(self.proxy.headers)  # without a tunnel the proxy reads the request itself
+        elif self.proxy is not None:
+            self._options["proxy_headers"] = self.proxy.headers
 
     def bind(self) -> None:
         """Bind the session to the event loop that first uses it; raises ConfigurationError in another."""
@@ -123,8 +130,8 @@ class Transport:
             self._own[is_fresh] = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0, force_close=is_fresh),
+                headers={"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"},
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=_NO_TIMEOUT,
                 trace_configs=[trace] if is_fresh else None,
                 proxy=None if self.proxy is None else self.proxy.url,
             )
@@ -179,20 +186,20 @@ class Transport:
         self, call: Call[Any], is_fresh: bool, written: list[bool] | None, max_bytes: int
     ) -> Response:
         headers = self._headers.copy() if is_fresh else self._headers
-        options: dict[str, Any] = {}
+        data = None
         if call.again:
             headers["Cache-Control"] = "no-cache"
-        if written is not None:
-            options["trace_request_ctx"] = written
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-            options["data"] = _BodyOfOneUse(BytesIO(call.body))
-        if self.given is not None:
-            options |= {"timeout": _NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
-        elif self.proxy is not None and self.base.scheme == "https":
-            options["proxy_headers"] = self.proxy.headers
-        http, url = self._http(is_fresh=is_fresh), self.url(call)
-        response = await http.request(call.method, url, headers=headers, allow_redirects=False, **options)
+            data = _BodyOfOneUse(BytesIO(call.body))
+        response = await self._http(is_fresh=is_fresh).request(
+            call.method,
+            self.url(call),
+            headers=headers,
+            data=data,
+            trace_request_ctx=written,
+            **self._options,
+        )
         content = response.content
         chunks: list[bytes] = []
         size = 0
