@@ -32,11 +32,9 @@ from .throttle.retry_after import retry_after as parse_retry_after
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-#: Is called with each member and text that cannot be read, in words.
+#: Is called with each member and text that cannot be read, in words, which may have a secret.
 ReportUnreadable = Callable[[str], object]
 
-#: Characters that are shown of what cannot be read.
-SHOWN = 100
 _NO_SECRETS = Scrubber(())
 _LONGEST_MESSAGE = 500
 
@@ -46,6 +44,7 @@ _UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 _COUNTS_TAGS = re.compile(r"\b(number of|too many|limit of [0-9]+) tags\b|\btag limit\b", re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>?")
 _BLANK = b" \t\r\n\xef\xbb\xbf"
+_VALUE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(strict=False)
 _ENVELOPE = {"status", "message", "data"}
 
 
@@ -73,19 +72,22 @@ _KEYS = ("slashtag", "name")
 
 
 @lru_cache(maxsize=64)
-def _decoder(returns: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(returns, strict=False)
+def _decoder(returns: Any) -> msgspec.json.Decoder[Envelope[Any]]:
+    """Return the decoder of answers with data of a type."""
+    return msgspec.json.Decoder(Envelope[returns], strict=False)
 
 
-def _decode(kind: Any, body: bytes | bytearray, report: ReportUnreadable = lambda text: None) -> Any:
+def _decode(
+    decoder: msgspec.json.Decoder[Any], body: bytes | bytearray, report: ReportUnreadable = lambda text: None
+) -> Any:
     """Decode a body whose texts may not be Unicode; raises _UNDECODABLE."""
     try:
-        return _decoder(kind).decode(body)
+        return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = as_unicode(body)
     if REPLACEMENT in text:
         report("texts that are not Unicode")
-    return _decoder(kind).decode(text)
+    return decoder.decode(text)
 
 
 def _read(returns: Any, data: Any, report: ReportUnreadable) -> Any:
@@ -119,14 +121,13 @@ def _record(kind: type[R], data: dict[str, Any], report: ReportUnreadable) -> R:
 
 def _data(call: Call[Any], body: bytes | bytearray, report: ReportUnreadable) -> Any:
     """Return the data of a success; raises _UNDECODABLE, also where the envelope tells no success."""
-    if call.returns is AnyData:
-        return _any_data(body, report)
     returns: Any = call.returns
-    envelope: Envelope[Any]
+    if returns is AnyData:
+        return _any_data(body, report)
     try:
-        envelope, is_read = _decoder(Envelope[returns]).decode(body), True
+        envelope, is_read = _decoder(returns).decode(body), True
     except (msgspec.DecodeError, UnicodeDecodeError):
-        envelope, is_read = _decode(Envelope[Any], body, report), False
+        envelope, is_read = _decode(_decoder(Any), body, report), False
     if envelope.status != 200:
         raise ValueError(f"the envelope says {envelope.status}")
     if (envelope.message or "ok").strip(" .!").lower() not in ("ok", "success"):
@@ -140,7 +141,7 @@ def _any_data(body: bytes | bytearray, report: ReportUnreadable) -> Any:
     """Return what the body of a success holds, by the table of AnyData; raises _UNDECODABLE."""
     if not body.strip(_BLANK):
         return None
-    value = _decode(Any, body, report)
+    value = _decode(_VALUE, body, report)
     if not isinstance(value, dict):
         return value
     members = cast("dict[str, Any]", value)
@@ -172,7 +173,7 @@ def parse(
     # Where nothing is documented any 2xx is a success.
     if status == 200 or (call.returns is AnyData and 200 <= status < 300):
         try:
-            data: T = _data(call, body, lambda text: report(scrubber.text(text)[:SHOWN]))
+            data: T = _data(call, body, report)
             return data
         except _UNDECODABLE as error:
             problem = str(error)
@@ -226,7 +227,7 @@ def _error(
     envelope: Envelope[Any] | None = None
     data: Any = None
     with suppress(*_UNDECODABLE):
-        decoded = _decode(Envelope[Any], body)
+        decoded = _decode(_decoder(Any), body)
         data = scrub.value(decoded.data)
         envelope = decoded
     accepted = problem is not None

@@ -63,6 +63,7 @@ ONE_TAG: Call[Any] = Call(
 #: Characters that a log shows as they are in the value of a parameter.
 _SHOWN = "/:@,+ "
 
+SHOWN = 100  # characters of what cannot be read
 LONG_WAIT = 10.0  # seconds: a call that has waited longer is told of as a warning
 QUIET = 60.0  # seconds between two such warnings, at least
 
@@ -285,7 +286,7 @@ class Sender(Struct, eq=False):
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
         metrics = self.metrics
         level = logging.DEBUG if metrics.unreadable else logging.WARNING
-        tell(metrics.name, level, f"cannot be read: {what}")
+        tell(metrics.name, level, f"cannot be read: {self.transport.scrubber.text(what)[:SHOWN]}")
         metrics.unreadable += 1
 
     def _given_up(self, state: CallState) -> SlashtagError:
