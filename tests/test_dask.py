@@ -169,7 +169,7 @@ def test_a_job_that_is_cancelled_ends_its_requests(cluster: Any, client: Any, bo
     async def main() -> None:
         async with distributed.Client(cluster.scheduler_address, asynchronous=True) as other:
             task = asyncio.ensure_future(collect(other, plan, concurrency=1))
-            await until(lambda: box.requests, 60)
+            await until(lambda: box.requests)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -307,7 +307,7 @@ async def test_closing_ends_what_is_under_way_and_refuses_those_who_wait(
     http: aiohttp.ClientSession | None, headers_sent: bool
 ) -> None:
     async with Wire(wires.stall(headers_sent=headers_sent)) as wire:
-        session = connect(wire, http=http, timeout=60, concurrency=3)
+        session = connect(wire, http=http, concurrency=3)
         calls = begin(get(session.with_options(timeout=50)), put(session), post(session))
         await wire.arrived(3)
         calls += begin(*(get(session) for _ in range(20)))

@@ -115,7 +115,7 @@ async def test_a_journal_in_use_is_refused_by_any_name_here_and_in_another_proce
 async def test_no_file_of_it_holds_the_key_or_the_secret(path: Path) -> None:
     async with Sandbox(urls=20, clicks=200, tags=1) as box, client(box, journal=path) as job:
         await job.stats.collect(SPAN, keys=job.urls.list())
-        await until(lambda: committed(path), 60)
+        await until(lambda: committed(path))
         raw = b"".join(file.read_bytes() for file in path.parent.iterdir())
     raw += path.read_bytes()
     assert b"clicks" in raw
@@ -131,7 +131,7 @@ async def test_every_file_of_it_is_for_its_owner_only(path: Path, umask: int) ->
         kept = journal(path)
         kept.keep(call(), None, b"body", NOW.timestamp())
         wal = Path(f"{path}-wal")
-        await until(lambda: wal.exists() and wal.stat().st_size, 60)
+        await until(lambda: wal.exists() and wal.stat().st_size)
     finally:
         os.umask(before)
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}

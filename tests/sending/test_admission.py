@@ -17,25 +17,28 @@ from tests.support.laws import examples
 from tests.support.virtual_time import in_virtual_time, now
 
 
-def full(concurrency: int = 1) -> tuple[Admission, Ticket]:
+def full() -> tuple[Admission, Ticket]:
     """Return an admission, and the ticket of its only place."""
-    admission = Admission(Throttle(concurrency, None))
+    admission = Admission(Throttle(1))
     return admission, admission.throttle.depart(now())
 
 
+async def enter(
+    admission: Admission, operation: object, max_wait: float = inf, ticket: Ticket | None = None
+) -> Ticket:
+    at_once = admission.enter(now(), ticket)
+    return at_once or await admission.wait(operation, max_wait, inf, ticket, is_back=ticket is not None)
+
+
 async def come(admission: Admission, *args: Any) -> asyncio.Task[Ticket]:
-    task = asyncio.create_task(admission.enter(object(), *args))
+    task = asyncio.create_task(enter(admission, object(), *args))
     await asyncio.sleep(0)
     return task
 
 
-def give_back(admission: Admission, ticket: Ticket, end: str) -> float:
-    """Return a ticket in one of four ways; return when its call may be sent again."""
-    throttle, again = admission.throttle, 0.0
-    if end == "rejected":
-        again = throttle.rejected(ticket, now())
-    else:
-        getattr(throttle, end)(ticket, now())
+def give_back(admission: Admission, ticket: Ticket, end: str) -> float | None:
+    """Return a ticket in one of four ways; return when its call may be sent again, if it was rejected."""
+    again: float | None = getattr(admission.throttle, end)(ticket, now())
     admission.pump()
     return again
 
@@ -98,19 +101,19 @@ async def test_every_call_gets_its_turn_whatever_becomes_of_others(
     ends: list[str], concurrency: int, operations: int
 ) -> None:
     """Law 9: no order of accepted, rejected, failed and cancelled is a deadlock, or loses a place."""
-    admission = Admission(Throttle(concurrency, None))
+    admission = Admission(Throttle(concurrency))
 
     async def call(number: int, end: str) -> None:
-        operation, ticket = number % operations, await admission.enter(number % operations)
+        operation = number % operations
+        ticket = await enter(admission, operation)
         try:
             await asyncio.sleep(0.1)
         except asyncio.CancelledError:
             give_back(admission, ticket, "cancelled")
             raise
-        again = give_back(admission, ticket, end)
-        if again:
+        if again := give_back(admission, ticket, end):
             await admission.sleep(again - now())
-            ticket = await admission.enter(operation, ticket=ticket, is_back=True)
+            ticket = await enter(admission, operation, ticket=ticket)
             give_back(admission, ticket, "accepted")
 
     tasks = [asyncio.create_task(call(n, end.replace("leaves", "accepted"))) for n, end in enumerate(ends)]

@@ -34,7 +34,7 @@ async def reached(stage: str) -> AsyncIterator[tuple[Wire, AsyncSession, Callabl
     async with Wire(lambda _: healed[0] if healed else answer) as wire:
         # A server that speaks no TLS waits for the rest of a request.
         url = wire.base_url.replace("http:", "https:") if stage == "connect" else wire.base_url
-        async with connect(url, timeout=60, **options) as session:
+        async with connect(url, **options) as session:
             blocking = [asyncio.create_task(get(session))] if stage == "place" else []
             await until(lambda: len(wire.requests) == len(blocking))
 

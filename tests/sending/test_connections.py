@@ -22,7 +22,6 @@ from ..support.sending import APIKEY, APISECRET, OPERATIONS, PAGE, connect, get,
 from ..support.wire import Answer, Connection, Wire, html, ok
 
 TWICE = RetryPolicy(max_attempts=2, backoff_base=0.001)
-WRITES = [name for name in OPERATIONS if name != "GET"]
 CERTIFICATE, AUTHORITY = (Path(__file__).with_name(f"localhost{name}.pem") for name in ("", "_ca"))
 
 
@@ -34,7 +33,7 @@ async def test_reads_share_a_connection_and_each_write_and_retry_has_a_new_one()
         # A retry also goes past caches.
         caches = [request.headers.get("cache-control") for request in wire.requests]
         assert caches == [None, None, None, "no-cache", None]
-    for name in WRITES:
+    for name in OPERATIONS.keys() - {"GET"}:
         operation, data = OPERATIONS[name]
         async with Wire([ok(PAGE), *[ok(data)] * 3]) as wire, connect(wire) as session:
             await get(session)
@@ -91,7 +90,7 @@ async def test_what_fails_before_anything_is_written_is_tried_again_and_no_unkno
 async def test_a_session_that_is_closed_while_it_connects_ends_at_once(given: bool) -> None:
     with deaf() as url:
         async with aiohttp.ClientSession() as http:
-            session = connect(url, timeout=60, http=http if given else None)
+            session = connect(url, http=http if given else None)
             calls = {
                 name: asyncio.create_task(operation(session)) for name, (operation, _) in OPERATIONS.items()
             }
@@ -156,11 +155,15 @@ async def test_a_tunnel_shows_the_login_to_the_proxy_alone_and_the_credentials_t
         await asyncio.gather(pass_on(connection.reader, writer), pass_on(reader, connection.writer))
 
     async with Wire(ok(PAGE), tls) as service, Wire(Answer(play)) as proxy:
-        settings = {"BASE_URL": service.base_url, "PROXY": proxy.base_url.replace("//", "//name:word@")}
-        settings |= {"APIKEY": APIKEY, "APISECRET": APISECRET}
-        # aiohttp reads which authorities are trusted once in a process.
-        environment = {**os.environ, "SSL_CERT_FILE": str(AUTHORITY)}
-        environment |= {f"SLASHTAG_{name}": value for name, value in settings.items()}
+        environment = {
+            **os.environ,
+            # aiohttp reads which authorities are trusted once in a process.
+            "SSL_CERT_FILE": str(AUTHORITY),
+            "SLASHTAG_BASE_URL": service.base_url,
+            "SLASHTAG_PROXY": proxy.base_url.replace("//", "//name:word@"),
+            "SLASHTAG_APIKEY": APIKEY,
+            "SLASHTAG_APISECRET": APISECRET,
+        }
         ran = await asyncio.to_thread(python, "-m", "slashtag", "tags", "list", env=environment)
     assert ran.returncode == 0, ran.stderr
     (asked,), (request,) = proxy.requests, service.requests

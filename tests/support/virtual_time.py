@@ -85,8 +85,7 @@ class Service:
     _in_flight: int = 0
     scrubber = Scrubber(())
 
-    def bind(self) -> None:
-        """Belong to any loop."""
+    bind = staticmethod(asyncio.get_running_loop)  # it belongs to any loop
 
     async def exchange(self, call: Call[Any], began: float, timeout: float, max_bytes: int) -> Response:
         self.sent.append((now(), call))
@@ -113,9 +112,9 @@ class Service:
 
 def sender(service: Service, policy: RetryPolicy | None = None, concurrency: int = 32) -> Sender:
     """Return a sender to a service."""
-    admission = Admission(Throttle(concurrency, None))
-    metrics, policy = Metrics(admission, "shop"), policy or RetryPolicy()
-    return Sender(cast("Any", service), admission, metrics, None, 30.0, policy, 2**20)
+    admission = Admission(Throttle(concurrency))
+    metrics = Metrics(admission, "shop")
+    return Sender(cast("Any", service), admission, metrics, None, 30.0, policy or RetryPolicy(), 2**20)
 
 
 def call(path: str = "page", method: str = "GET", **members: Any) -> Call[Any]:

@@ -47,14 +47,24 @@ class Admission:
         """The number of requests that wait to be sent."""
         return len(self._turns) + self._alone
 
-    async def enter(
+    def enter(self, now: float, ticket: Ticket | None) -> Ticket | None:
+        """Return the ticket of a request that may be sent at once, None if it has to `wait`.
+
+        `ticket`: that of its 429s. In an outage all have to, as one at a time finds out whether it is over.
+        """
+        throttle = self.throttle
+        if self._turns or throttle.outage.is_on or throttle.ready_at(now) > now:
+            return None
+        return throttle.depart(now, ticket)
+
+    async def wait(
         self,
         operation: Hashable,
-        max_wait: float = inf,
-        patience: float = inf,
-        ticket: Ticket | None = None,
+        max_wait: float,
+        patience: float,
+        ticket: Ticket | None,
         *,
-        is_back: bool = False,
+        is_back: bool,
     ) -> Ticket:
         """Wait for admission.
 
@@ -65,10 +75,7 @@ class Admission:
         if self._closing.is_set():
             raise SessionClosedError("the session is closed")
         loop, throttle = asyncio.get_running_loop(), self.throttle
-        now = loop.time()
-        if not self._turns and throttle.ready_at(now) <= now:
-            return throttle.depart(now, ticket)
-        waiter = _Waiter(operation, loop.create_future(), ticket, now + max(max_wait, 0.0), patience)
+        waiter = _Waiter(operation, loop.create_future(), ticket, loop.time() + max_wait, patience)
         # One that is refused while others pass waits as a new one.
         is_back &= ticket is None or not ticket.refusals or throttle.exhausted
         self._turns.put(operation, waiter, is_back=is_back, exhausted=throttle.exhausted)

@@ -59,13 +59,6 @@ class Metrics:
         if (status := getattr(error, "status", None)) is not None:
             self.statuses[status] += 1
 
-    def _note_success(self, status: int, made: float | None, now: float) -> None:
-        """Note a good answer that is here `now`, and when it was made, by the service's clock."""
-        self.statuses[status] += 1
-        self.last_success = now
-        if made is not None:
-            self.oldest_answer = min(made, self.oldest_answer or made)
-
     @property
     def learned_rate(self) -> float | None:
         return self._admission.throttle.learned_rate

@@ -68,19 +68,16 @@ LONG_WAIT = 10.0  # seconds: a call that has waited longer is told of as a warni
 QUIET = 60.0  # seconds between two such warnings, at least
 
 
-class CallState(Used):
+class CallState(Used, kw_only=True):
     """Progress of one call through its attempts."""
 
+    loop: asyncio.AbstractEventLoop
     operation: Hashable = None
     last: SlashtagError | None = None  # the last failure, or 429
+    is_retry: bool = False  # whether its last attempt failed; a 429 is no failure
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
     ticket: Ticket | None = None  # of the 429s that it has met
     earliest: float = 0.0  # loop time before which it must not be sent again after a 429
-
-    @property
-    def is_retry(self) -> bool:
-        """Whether its last attempt failed; a 429 is no failure."""
-        return self.last is not None and not isinstance(self.last, RateLimitError)
 
 
 class Sender(Struct, eq=False):
@@ -108,7 +105,7 @@ class Sender(Struct, eq=False):
         Raises every kind of RequestFailedError, SessionClosedError, JournalError, and ConfigurationError in
         an event loop other than the session's.
         """
-        self.transport.bind()
+        loop = self.transport.bind()
         self.metrics.requests += 1
         if self.journal is not None and (body := self.journal.replay(call)) is not None:
             self.metrics.replayed += 1
@@ -119,7 +116,7 @@ class Sender(Struct, eq=False):
             except SlashtagError as damaged:
                 problem = f"an answer in the journal is damaged ({damaged}): remove it to begin anew"
                 raise JournalError(problem) from None
-        state = CallState(operation=self.operation or object())
+        state = CallState(loop=loop, operation=self.operation or object())
         try:
             try:
                 return await self._attempt(call, state)
@@ -136,10 +133,6 @@ class Sender(Struct, eq=False):
             failure.session = self.metrics.name
         # Outside the handlers: it is not about what they handle.
         raise failure
-
-    @property
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
 
     async def _repeat(self, call: Call[T], state: CallState, failed: SlashtagError) -> T:
         """Send a call again after its first failure, as often as its policy allows."""
@@ -169,7 +162,7 @@ class Sender(Struct, eq=False):
     def _pause(self, state: CallState) -> float:
         """Return the seconds until a call may be sent again, or wait for its turn."""
         if isinstance(state.last, RateLimitError):
-            return max(0.0, state.earliest - self._now)
+            return max(0.0, state.earliest - state.loop.time())
         # In an outage the pauses of the throttle are enough.
         is_outage = self.admission.throttle.outage.is_on
         own = 0.0 if is_outage else backoff(self.retry, state.attempts, random.random())
@@ -177,7 +170,7 @@ class Sender(Struct, eq=False):
 
     def _note_pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
         """Count and tell a pause; as a warning if the call waits for long, or no answer was good yet."""
-        error, metrics, now = state.last, self.metrics, self._now
+        error, metrics, now = state.last, self.metrics, state.loop.time()
         is_told = asks_to_wait(error)
         if is_told:
             state.waited += seconds
@@ -191,12 +184,12 @@ class Sender(Struct, eq=False):
         fields = _fields(call, error, attempt=state.attempts, seconds=seconds)
         tell(metrics.name, level, f"{error}; {what}, again in {seconds:.2f} s", **fields)
 
-    async def _attempt(self, call: Call[T], state: CallState) -> T:
-        """Send a call once, when it is admitted."""
+    async def _turn(self, state: CallState) -> Ticket:
+        """Return the ticket of an attempt that has to wait, when it is admitted."""
         admission, policy = self.admission, self.retry
         while True:
-            came = self._now
-            ticket = await admission.enter(
+            came = state.loop.time()
+            ticket = await admission.wait(
                 state.operation,
                 inf if policy.max_wait is None else policy.max_wait - state.waited,
                 policy.max_elapsed,
@@ -205,18 +198,21 @@ class Sender(Struct, eq=False):
             )
             state.waited += ticket.sent - came
             if not admission.throttle.outage.is_on:
-                break
+                return ticket
             # The call may be at fault itself, and the answer to a write would be lost.
             self.metrics.requests += 1
             with suppress(RequestFailedError):
-                await self._exchange(ONE_TAG, CallState(), ticket)
-        self.metrics.retries += state.is_retry
-        return await self._exchange(call, state, ticket)
+                await self._attempt(ONE_TAG, CallState(loop=state.loop), ticket)
 
-    async def _exchange(self, call: Call[T], state: CallState, ticket: Ticket) -> T:
-        """Send a call that was admitted, and give its ticket back."""
+    async def _attempt(self, call: Call[T], state: CallState, ticket: Ticket | None = None) -> T:
+        """Send a call once, when it is admitted, and give its ticket back.
+
+        `ticket`: that of one which is admitted already.
+        """
+        ticket = ticket or self.admission.enter(state.loop.time(), state.ticket) or await self._turn(state)
         metrics, transport, throttle = self.metrics, self.transport, self.admission.throttle
         metrics.attempts += 1
+        metrics.retries += state.is_retry
         state.attempts += 1
         try:
             response = await transport.exchange(
@@ -234,17 +230,20 @@ class Sender(Struct, eq=False):
             data = parse(
                 call, status, response.headers, response.body, transport.scrubber, self._report_unreadable
             )
-            now = self._now
+            now = state.loop.time()
             throttle.accepted(ticket, now)
         except SlashtagError as error:
             self._failed(call, state, ticket, error)
             raise
         except BaseException:
-            throttle.cancelled(ticket, self._now)
+            throttle.cancelled(ticket, state.loop.time())
             raise
         finally:
             self.admission.pump()
-        metrics._note_success(status, answered_at(response.headers), arrived)
+        metrics.statuses[status] += 1
+        metrics.last_success = arrived
+        if (made := answered_at(response.headers)) is not None:
+            metrics.oldest_answer = min(made, metrics.oldest_answer or made)
         # After these: the service has answered, though not as it is now.
         check_age(call, response.headers, arrived, transport.scrubber)
         if self.journal is not None:
@@ -257,8 +256,9 @@ class Sender(Struct, eq=False):
 
         Raises TagLimitError if no more tags are allowed.
         """
-        now, throttle, metrics = self._now, self.admission.throttle, self.metrics
+        now, throttle, metrics = state.loop.time(), self.admission.throttle, self.metrics
         took, state.last = now - ticket.sent, error
+        state.is_retry = not isinstance(error, RateLimitError)
         if isinstance(error, RequestFailedError):
             error.method, error.path = call.method, call.path
         metrics._note_failure(error)
@@ -291,7 +291,7 @@ class Sender(Struct, eq=False):
 
     def _given_up(self, state: CallState) -> SlashtagError:
         """Return the error of a call that waits no longer."""
-        throttle, now, error = self.admission.throttle, self._now, state.last
+        throttle, now, error = self.admission.throttle, state.loop.time(), state.last
         if state.is_retry and error is not None:
             return error
         lasted = throttle.outage.lasted(now)

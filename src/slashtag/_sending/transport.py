@@ -101,14 +101,15 @@ class Transport:
         elif self.proxy is not None:
             self._options["proxy_headers"] = self.proxy.headers
 
-    def bind(self) -> None:
-        """Bind the session to the event loop that first uses it; raises ConfigurationError in another."""
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop, that which first uses the session; raises ConfigurationError in another."""
         loop = running_loop()
         self.loop = self.loop or loop
         if self.loop is not loop:
             raise ConfigurationError(
                 "the session belongs to another event loop: make one session for each loop and thread"
             )
+        return loop
 
     def stop(self) -> None:
         """Refuse requests from now on; raises ConfigurationError in another event loop."""
