@@ -24,7 +24,9 @@ def test_rows_name_the_link_and_what_it_is_compared_with(cli: Cli, box: Sandbox)
     assert f"{compared}: {total:,} clicks of {len(links)} links; " in ran.err
 
 
-def test_a_slashtag_that_several_links_share_is_one_row_and_is_told(cli: Cli, own: Sandbox) -> None:
+def test_a_slashtag_that_several_links_share_is_one_row_and_what_is_missing_is_told(
+    cli: Cli, own: Sandbox
+) -> None:
     own.add_tag("spring")
     own.add_url("a0", tag="spring", domain_id=1)
     own.add_click("a0", "2024-06-02T00:00:00", times=3)
@@ -37,6 +39,8 @@ def test_a_slashtag_that_several_links_share_is_one_row_and_is_told(cli: Cli, ow
     assert (shared.code, "a0" in shared.err) == (3, True)
     (row,) = objects(shared.out)
     assert (row["clicks"], row["percent"]) == (3, 100)
+    own.add_url("cannot,be-requested")
+    assert cli("top", "2024-06").code == 3
 
 
 def test_without_a_span_it_is_30_days_up_to_now(cli: Cli) -> None:

@@ -40,9 +40,3 @@ def test_years_are_counted_and_compared_as_days_are(
 ) -> None:
     question = Question("2023", by, zone, compare, ("", ""), datetime(2024, 6, 1, tzinfo=UTC))
     question.check(ask(cli, monkeypatch, question), read_log(box))
-
-
-def test_months_are_counted_by_labels(cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = datetime(2024, 7, 1, tzinfo=UTC)
-    question = Question("2024-05-03..2024-06-20", "device,month", "+00:00", "", ("", ""), now)
-    question.check(ask(cli, monkeypatch, question), read_log(box))
