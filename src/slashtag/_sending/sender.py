@@ -318,8 +318,9 @@ class Sender(Struct, eq=False):
             status = getattr(error, "status", None)
             what = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
         # Not all of a hundred slashtags.
-        shown = ((k, HIDDEN if is_secret(k) else quote(v[:99], safe=_SHOWN)) for k, v in call.params)
-        target = f"{call.path}?{'&'.join(map('='.join, shown))}".removesuffix("?")
+        cut = ((k, v[:99] + "..." * (len(v) > 99)) for k, v in call.params)
+        shown = (f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in cut)
+        target = f"{call.path}?{'&'.join(shown)}".removesuffix("?")
         text = f"{call.method} {target}: {what}, {seconds:.3f} s"
         tell(self.metrics.name, logging.DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 
