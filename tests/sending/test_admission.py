@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slashtag import SessionClosedError
 from slashtag._core.throttle.throttle import Throttle
 from slashtag._core.throttle.ticket import Ticket
 from slashtag._sending.admission import Admission, NotAdmittedError
@@ -67,7 +68,7 @@ async def test_nobody_passes_those_who_wait() -> None:
 
 
 @in_virtual_time
-async def test_what_cannot_depart_in_time_is_refused_as_soon_as_that_is_certain() -> None:
+async def test_what_cannot_depart_in_time_or_at_all_is_refused_as_soon_as_that_is_certain() -> None:
     admission, ticket = full()
     throttle = admission.throttle
     for _ in range(6):  # an outage
@@ -83,9 +84,10 @@ async def test_what_cannot_depart_in_time_is_refused_as_soon_as_that_is_certain(
     assert not patient.done()
     await unbounded  # the newest finds out
     assert round(now()) == 40
-    patient.cancel()
-    await asyncio.wait([patient])
-    assert admission.waiting == 0
+    admission.close()
+    for task in (patient, await come(admission)):
+        with pytest.raises(SessionClosedError):
+            await task
 
 
 @examples(50)
