@@ -125,14 +125,10 @@ def check_selector(keys: object, tag: object, tags: object) -> None:
     """Raise TypeError unless exactly one selector is given, and for a text instead of several."""
     if (keys, tag, tags).count(None) != 2:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
-    check_iterable("keys", keys)
-    check_iterable("tags", tags)
-
-
-def check_iterable(name: str, given: object) -> None:
-    """Raise TypeError for a text, which is an iterable of its characters."""
-    if isinstance(given, str | bytes):
-        raise TypeError(f"{name} takes an iterable, not one {type(given).__name__}: {name}=[...]")
+    for name, given in (("keys", keys), ("tags", tags)):
+        # It is an iterable of its characters.
+        if isinstance(given, str | bytes):
+            raise TypeError(f"{name} takes an iterable, not one {type(given).__name__}: {name}=[...]")
 
 
 def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:

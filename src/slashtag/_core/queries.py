@@ -304,11 +304,7 @@ def make_plan(
     now: datetime,
     range_end: RangeEnd,
 ) -> Plan[R_co]:
-    """Resolve a query, split it along time, and combine each time slice with each selector.
-
-    Raises InvalidRequestError for what is no query.
-    """
-    check_query(query)
+    """Resolve a query, split it along time, and combine each time slice with each selector."""
     zone = parse_zone(timezone)
     query = query.resolve(zone, now)
     selectors = tuple(selectors)

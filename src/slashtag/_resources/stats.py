@@ -77,6 +77,7 @@ class Stats:
         wrong selector, InvalidRequestError for other invalid arguments. See docs/service.md, Statistics:
         common selector; Limits.
         """
+        check_query(query)
         check_selector(keys, tag, tags)
         run = self._run(None, None)  # counts slashtags that cannot be requested
         plan = self._plan(run, query, keys, tag, tags, timezone)
