@@ -70,8 +70,11 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
     header = table.columns
     is_listing = {"id", "slashtag"} <= {*header} and not _OF_LISTINGS.isdisjoint(header)
     wrong = {*header}.difference(COLUMNS, _OF_LISTINGS if is_listing else ())
-    if wrong or not {"slashtag", "id"} & {*header}:
-        told = f"columns are slashtag or id, and any of {', '.join(COLUMNS[2:])}, not {', '.join(header)}"
+    if wrong or {"slashtag", "id"}.isdisjoint(header):
+        told = (
+            f"columns are slashtag or id, and any of {', '.join(COLUMNS[2:])}, "
+            f"not {', '.join(sorted(wrong) or header)}"
+        )
         raise ChangesError([Problem(1, told)])
     problems: list[Problem] = []
     rows: list[ChangeRow] = []
@@ -94,7 +97,7 @@ def _row(line: int, given: dict[str, Any], is_listing: bool) -> ChangeRow:
         given.setdefault("new_slashtag", given.pop("slashtag"))
     keys = [given.pop(name) for name in ("slashtag", "id") if name in given]
     if len(keys) != 1:
-        raise InvalidRequestError("there must be a slashtag or an id, and not both")
+        raise InvalidRequestError("there must be a slashtag or an id; both only in a listing, with short_url")
     if "new_slashtag" in given:
         given["slashtag"] = given.pop("new_slashtag")
     members = {name: given.pop(name) for name in Change.__struct_fields__ if name in given}

@@ -28,9 +28,7 @@ from ._outcome_file import OutcomeFile, RowOutcome, Seen
 #: Members of a change that a listing shows.
 VISIBLE = ("destination", "slashtag", "redirect_code")
 Decision = Literal["unchanged", "send", "changed"]
-_CHANGED = (
-    "somebody else may have changed the link since: list the links again, or give the row in a new file"
-)
+_CHANGED = "changed since, or updated_at is in another form: list again, or use a new file without updated_at"
 
 
 class Difference(Struct, frozen=True):

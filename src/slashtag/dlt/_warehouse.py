@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import dlt
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from .. import ExportError, InvalidRequestError, SlashtagError
 from .._files import check_local_path, in_thread, object_url
@@ -66,14 +66,12 @@ class Warehouse:
             is_folder = url or os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
             destination = "filesystem" if is_folder else "duckdb"
         self.destination = destination
-        if (self.destination in LOCAL) != (path is not None) or (url and self.destination != "filesystem"):
-            told = (
-                "duckdb, sqlite and filesystem go with a path, others without, and a bucket with filesystem"
-            )
-            raise InvalidRequestError(f"{self.destination}: {told}")
-        self.dataset = dataset or ("main" if self.destination == "sqlite" else "slashtag")
+        if (destination in LOCAL) != (path is not None) or (url and destination != "filesystem"):
+            told = "duckdb, sqlite and filesystem go with a path, others without; a bucket with filesystem"
+            raise InvalidRequestError(f"{destination}: {told}")
+        self.dataset = dataset or ("main" if destination == "sqlite" else "slashtag")
         self._path = None if path is None or url else Path(path).absolute()
-        self.place = str(url or self._path or self.destination)
+        self.place = str(url or self._path or destination)
 
     def __enter__(self) -> Self:
         with self._errors(), ExitStack() as held:
@@ -129,6 +127,8 @@ class Warehouse:
             yield
         except SlashtagError:
             raise
+        except Timeout:
+            raise ExportError(f"another load into {self.place} is under way") from None
         except Exception as error:
             cause: BaseException = error
             while deeper := cause.__cause__:
