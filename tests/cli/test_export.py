@@ -128,6 +128,3 @@ def test_a_month_that_is_counted_again_shows_a_late_click(cli: Cli, own: Sandbox
     assert "warning: " not in ran.err
     assert cli("diff", *files, "-o", str(tmp_path / "d.parquet")).code == 1
     assert (tmp_path / "d.parquet").exists()
-    Path(files[0]).with_suffix(".csv").write_text("slashtag,clicks\na,1\n")
-    ran = cli("diff", *[files[0].replace(".xlsx", ".csv")] * 2)
-    assert (ran.code, ran.err.count("warning: ")) == (0, 2)  # of which days they are

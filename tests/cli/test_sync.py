@@ -78,6 +78,13 @@ def test_a_link_that_fails_is_told_and_the_exit_code_is_3(cli: Cli, own: Sandbox
     assert cli(*sync).code == 0
 
 
+def test_a_listing_that_lost_many_links_is_not_loaded_and_the_exit_code_is_3(cli: Cli, own: Sandbox) -> None:
+    sync = ("sync", "clicks.duckdb", "--since", "2024-06-01")
+    assert cli(*sync).code == 0
+    own.store.write("DELETE FROM link WHERE id % 2", ())
+    assert [cli(*sync).code, cli(*sync, "--allow-shrink").code] == [3, 0]
+
+
 def test_a_link_that_cannot_be_read_is_missing_and_the_exit_code_is_3(cli: Cli, own: Sandbox) -> None:
     def unreadable(asked: Any, answered: Any) -> Any:
         for link in answered.data["items"][:1] if asked.path.endswith("/urls") else ():

@@ -9,7 +9,7 @@ from os.path import realpath
 from pathlib import Path
 
 import typer
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 from typer import Argument, Option
 
 from ... import AsyncSession, InvalidRequestError, Progress
@@ -132,8 +132,9 @@ async def _export(
         async with run.session(journal=journal) as session:
             with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
                 summary = await work(session, writer, progress=start_bar("exporting", unit))
-                about = run.about(session, span=span, missing=",".join(summary.missing), **told)
-                writer.about = replace(about, complete=about.complete and summary.complete)
+                if not summary.reconciles:
+                    run.warn("some figures are missing, or do not add up to the totals", "incomplete: ")
+                writer.about = run.about(session, span=span, missing=",".join(summary.missing), **told)
         # Not if another run may get an answer to what failed.
         if journal is not None and not run.failures:
             remove_journal(journal)
@@ -142,8 +143,6 @@ async def _export(
             links.unlink(missing_ok=True)
     run.say(f"{many(summary.rows, 'row')} to {output.place}; {run.cost()}")
     run.say(str(writer.about))
-    if not summary.reconciles:
-        run.warn("some figures are missing, or do not add up to the totals", "incomplete: ")
 
 
 @command
