@@ -63,16 +63,15 @@ ONE_TAG: Call[Any] = Call(
 #: Characters that a log shows as they are in the value of a parameter.
 _SHOWN = "/:@,+ "
 
-SHOWN = 100  # characters of what cannot be read
+UNREADABLE_SHOWN = 100  # characters of what cannot be read
 LONG_WAIT = 10.0  # seconds: a call that has waited longer is told of as a warning
 QUIET = 60.0  # seconds between two such warnings, at least
 
 
-class CallState(Used, kw_only=True):
+class CallState(Used, kw_only=True, eq=False):
     """Progress of one call through its attempts."""
 
-    loop: asyncio.AbstractEventLoop
-    operation: Hashable = None
+    loop: asyncio.AbstractEventLoop  # kept, as to ask for the running one at each time is slow
     last: SlashtagError | None = None  # the last failure, or 429
     is_retry: bool = False  # whether its last attempt failed; a 429 is no failure
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
@@ -116,7 +115,7 @@ class Sender(Struct, eq=False):
             except SlashtagError as damaged:
                 problem = f"an answer in the journal is damaged ({damaged}): remove it to begin anew"
                 raise JournalError(problem) from None
-        state = CallState(loop=loop, operation=self.operation or object())
+        state = CallState(loop=loop)
         try:
             try:
                 return await self._attempt(call, state)
@@ -190,7 +189,7 @@ class Sender(Struct, eq=False):
         while True:
             came = state.loop.time()
             ticket = await admission.wait(
-                state.operation,
+                self.operation or state,
                 inf if policy.max_wait is None else policy.max_wait - state.waited,
                 policy.max_elapsed,
                 state.ticket,
@@ -286,7 +285,7 @@ class Sender(Struct, eq=False):
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
         metrics = self.metrics
         level = logging.DEBUG if metrics.unreadable else logging.WARNING
-        tell(metrics.name, level, f"cannot be read: {self.transport.scrubber.text(what)[:SHOWN]}")
+        tell(metrics.name, level, f"cannot be read: {self.transport.scrubber.text(what)[:UNREADABLE_SHOWN]}")
         metrics.unreadable += 1
 
     def _given_up(self, state: CallState) -> SlashtagError:
