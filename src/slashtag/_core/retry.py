@@ -74,7 +74,7 @@ _RULES: dict[str, Rule] = {
 }
 
 
-class Used(Struct):
+class Used(Struct, eq=False):
     """What a call has used up of its policy."""
 
     attempts: int = 0  # requests sent, without those answered 429
