@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -54,8 +54,7 @@ async def reached(stage: str) -> AsyncIterator[tuple[Wire, AsyncSession, Callabl
             yield wire, session, there
             for task in blocking:
                 task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+                await asyncio.wait([task])
             assert (session.metrics.in_flight, session.metrics.waiting) == (0, 0)
             if stage != "connect":
                 healed.append(ok(PAGE))

@@ -68,14 +68,14 @@ async def until(reached: Callable[[], object], timeout: float = 60) -> None:
             await asyncio.sleep(0.001)
 
 
-async def until_idle(session: AsyncSession, turns: int = 300) -> None:
-    """Wait until nothing is sent: nothing is under way, nor comes while the event loop turns so many times.
+async def until_idle(session: AsyncSession) -> None:
+    """Wait until nothing is sent: nothing is under way, nor comes while the event loop turns 300 times.
 
     Whatever leads from an answer to the next request takes turns of the loop, not time.
     """
     metrics, idle = session.metrics, 0
     async with asyncio.timeout(60):
-        while idle < turns:
+        while idle < 300:
             busy = bool(metrics.in_flight or metrics.waiting)
             idle = 0 if busy else idle + 1
             await asyncio.sleep(0.001 if busy else 0)
