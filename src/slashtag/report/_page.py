@@ -45,13 +45,13 @@ def check_path(path: str | os.PathLike[str]) -> None:
         raise InvalidRequestError(f"{Path(path).name}: a report is one page, and its name ends in .html")
     for name in ("jinja2", "vl_convert"):
         import_extra("report", name)
-    AtomicFile(Path(path)).discard()
+    AtomicFile(path).discard()
 
 
 def write(report: Report, path: str | os.PathLike[str]) -> None:
     """Write a report to a .html file atomically; raises what `check_path` raises."""
     check_path(path)
-    with AtomicFile(Path(path)) as file:
+    with AtomicFile(path) as file:
         file.write(to_html(report).encode())
 
 
