@@ -269,7 +269,7 @@ async def test_a_tag_that_cannot_be_counted_is_missing_and_no_rest_is_made_of_it
 ) -> None:
     share(box)
     if not untagged:
-        box.store.write("UPDATE link SET tag_id = 1 WHERE tag_id IS NULL", ())
+        box.store.write("UPDATE link SET tag_id = 501 WHERE tag_id IS NULL", ())
     failures: list[Failure] = []
     tag = box.truth.tags()[1].name
     with refused_tag(box, tag, 501):
@@ -287,7 +287,7 @@ async def test_a_tag_that_cannot_be_counted_is_missing_and_no_rest_is_made_of_it
 async def test_where_nothing_is_answered_the_failure_is_raised(
     box: Sandbox, session: AsyncSession, kept: Kept, by: Any, on_error: Any
 ) -> None:
-    box.store.write("UPDATE link SET tag_id = 1", ())
+    box.store.write("UPDATE link SET tag_id = 501", ())
     box.faults = [Fault(kind="400", path="/api/v1/stats*")]
     with pytest.raises(BadRequestError):
         await export_clicks(session, SPAN, kept, by=by, on_error=on_error)
