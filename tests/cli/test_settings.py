@@ -79,13 +79,12 @@ def test_a_proxy_is_asked(box: Sandbox, have: Callable[[str, str], Cli]) -> None
     assert {arrival.path for arrival in box.requests} == {f"{box.base_url}/api/v1/tags"}
 
 
-@pytest.mark.parametrize(("given", "meant"), [("TIMEZON", "TIMEZONE"), ("LOGFORMAT", "LOG_FORMAT")])
 def test_a_misspelt_variable_is_an_error_that_names_the_one_meant(
-    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch, given: str, meant: str
+    cli: Cli, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(f"SLASHTAG_{given}", "x")
+    monkeypatch.setenv("SLASHTAG_LOGFORMAT", "x")
     ran = cli("tags", "list")
-    assert (ran.code, f"SLASHTAG_{meant} " in ran.error, list(box.requests)) == (1, True, [])
+    assert (ran.code, "SLASHTAG_LOG_FORMAT " in ran.error, box.requests) == (1, True, [])
 
 
 # -- logins

@@ -23,11 +23,8 @@ SINCE = ("--since", "2025-09-01")
     [
         ("sync", URL, "--destination", "filesystem", *SINCE),
         ("sync", "postgresql://loader:pass-word@db.example/clicks", *SINCE),
-        ("export", "urls", "-o", f"{URL}.csv"),
         ("export", "clicks", "2024-06", "-o", f"{URL}.xlsx"),
-        ("urls", "list", "-o", f"{URL}.csv"),
         ("urls", "update", "--from", "https://user:pass-word@files.example/changes.csv"),
-        ("stats", "2024-06", "-o", f"{URL}.csv"),
         ("top", "2024-06", "--keys-file", "https://user:pass/pass-word@files.example/keys.txt"),
         ("report", "2024-06", "-o", f"{URL}.html"),
         ("diff", f"{URL}.csv", "new.csv"),
