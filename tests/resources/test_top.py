@@ -16,18 +16,24 @@ ACCOUNT = {"urls": 320, "clicks": 4_000}
 
 
 @given(st.lists(st.integers(0, 9), max_size=3 * MAX_KEYS), st.integers(1, 12))
-async def test_no_order_changes_the_first_places(clicks: list[int], limit: int) -> None:
+async def test_no_order_changes_the_first_places_and_no_click_meanwhile_hides_a_link(
+    clicks: list[int], limit: int
+) -> None:
+    more = 0
+
     async def count(batch: Selector) -> RangeStats:
-        return RangeStats(total_clicks=sum(clicks[int(key)] for key in batch.keys))
+        stats = RangeStats(total_clicks=sum(clicks[int(key)] for key in batch.keys))
+        clicks[int(batch.keys[0])] += more
+        return stats
 
-    batches = select([str(n) for n in range(len(clicks))], None, None, 7_500, lambda *_: None)
+    batches = select([*map(str, range(len(clicks)))], None, None, 7_500, lambda *_: None)
     found = await first_places(count, batches, limit)
-    totals = [stats.total for stats in found.values()]
-    assert totals == sorted((n for n in clicks if n), reverse=True)[:limit]
-    assert totals == [clicks[int(key)] for key in found]
+    assert [stats.total for stats in found.values()] == sorted((n for n in clicks if n), reverse=True)[:limit]
+    more, clicked = 9, {str(n) for n, each in enumerate(clicks) if each}
+    assert clicked <= {*await first_places(count, batches, 3 * MAX_KEYS)}
 
 
-@pytest.mark.parametrize("n", [1, 5, 60, 320])
+@pytest.mark.parametrize("n", [1, 60, 320])
 @pytest.mark.parametrize("year", [True, False])
 async def test_the_first_places_are_those_of_links_counted_one_by_one(
     session: AsyncSession, box: Sandbox, n: int, year: bool
@@ -39,7 +45,7 @@ async def test_the_first_places_are_those_of_links_counted_one_by_one(
     counts = sorted((each.total_clicks for each in true.values() if each.total_clicks), reverse=True)
     assert [stats.total for stats in top.values()] == counts[:n]
     for slashtag, stats in top.items():
-        assert (stats.total, stats.country) == (true[slashtag].total_clicks, true[slashtag].country)
+        assert stats.country == true[slashtag].country
     if n == 1:
         assert len(box.requests) < 80
 
@@ -47,8 +53,8 @@ async def test_the_first_places_are_those_of_links_counted_one_by_one(
 async def test_wrong_arguments_are_refused_before_anything_is_sent(
     session: AsyncSession, box: Sandbox
 ) -> None:
-    for n, keys in ((0, ["a"]), (True, ["a"]), (1, ["a,b"]), (1, [""])):
+    for n, keys in ((0, ["a"]), (1, ["a,b"])):
         with pytest.raises(InvalidRequestError):
             await session.stats.top(Year(2024), n, keys=keys)
     assert await session.stats.top(Year(2024), keys=()) == {}
-    assert box.requests == []
+    assert not box.requests

@@ -40,7 +40,8 @@ async def first_places(
             return {batch: await counted(batch)}
         first, second = batch.halves()
         clicks = await counted(first)
-        return {first: clicks, second: max(0, most[batch] - clicks)}
+        # One with no clicks is counted: clicks that the first half has got since may hide it.
+        return {first: clicks, second: max(0, most[batch] - clicks) or await counted(second)}
 
     def is_known(batch: Selector) -> bool:
         slashtag, *others = batch.keys
