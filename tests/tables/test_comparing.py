@@ -244,3 +244,10 @@ def test_a_link_that_got_another_tag_is_a_change_and_a_wrong_cell_matters_only_i
     assert found(old, new)[0] == RowDifference("changed", "a", "", "tag", "x", "y")
     with pytest.raises(InvalidRequestError, match="mine"):
         found(old, old)
+
+
+def test_each_dimension_has_a_sum_of_its_own(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).write_text("dimension,label,clicks\ncountry,DE,5\ncountry,FR,0\nreferrer,x,5\n")
+    with compare_files(tmp_path / "old", tmp_path / "new") as comparison:
+        assert comparison.clicks == {"clicks by country": (5, 5), "clicks by referrer": (5, 5)}

@@ -51,7 +51,7 @@ class RowDifference(msgspec.Struct, frozen=True):
 
     `key` is its id, `name` the slashtag of a link or the name of a tag; a row without an id has a `key` only.
     Of a row that is added or gone there is one for each column of clicks, or a single one without a column.
-    At the end, "sum" has all clicks of both files. Clicks are numbers, and `difference` says by how much they
+    At the end, "sum" has all clicks of both files, by dimension if there are several. Clicks are numbers, and `difference` says by how much they
     changed.
     """
 
@@ -68,7 +68,7 @@ class Comparison:
     """The differences of two files, in the order of their rows, and then the sums.
 
     `count` has how many rows were added, gone and changed, `rows` how many the old and the new file have, and
-    `clicks` their sums, by column.
+    `clicks` their sums, by column and dimension.
     """
 
     def __init__(self, file: sqlite3.Connection, old: LoadedTable, new: LoadedTable) -> None:
@@ -88,11 +88,12 @@ class Comparison:
             _check_same("days", old, next(spans), new, next(spans))
         self.count = Counter[str](change for (change,) in file.execute("SELECT change FROM difference"))
         self.rows = before[""], after[""]
-        self.clicks = {name: (before[name], after[name]) for name in self._counts}
+        self.clicks = {name: (before[name], after[name]) for name in {**before, **after} if name}
 
     def _read(self, table: LoadedTable, insert: str) -> tuple[Counter[str], set[str]]:
         """Return the sum of each column of clicks, the number of rows as that of "", and the days."""
         sums, days, key = Counter[str](), set[str](), list[str]()
+        has_dimensions = "dimension" in self._keys
         times = TIMES.intersection(self._keys)
 
         def rows() -> Iterator[tuple[bytes, bytes]]:
@@ -102,7 +103,9 @@ class Comparison:
                 key[:] = (values[name] for name in self._keys)
                 sums[""] += 1
                 for name in self._counts:
-                    sums[name] += values[name] or 0
+                    # Each dimension has all clicks.
+                    of = f"{name} by {values['dimension']}" if has_dimensions else name
+                    sums[of] += values[name] or 0
                 days.update(values[name] for name in times)
                 cells = [values[name] for name in self._columns]
                 yield msgspec.json.encode(key), msgspec.json.encode(cells)
