@@ -207,7 +207,6 @@ def test_other_days_are_refused_by_the_rows_where_a_file_says_nothing(
                 found(*pair)
 
 
-@pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(
     ("old", "new", "kinds"),
     [
@@ -218,15 +217,15 @@ def test_other_days_are_refused_by_the_rows_where_a_file_says_nothing(
     ],
 )
 def test_tables_of_different_kinds_are_refused(
-    tmp_path: Path, old: str, new: str, kinds: tuple[str, str], turned: bool
+    tmp_path: Path, old: str, new: str, kinds: tuple[str, str]
 ) -> None:
     (tmp_path / "old").write_text(old)
     (tmp_path / "new").write_text(new)
     paths = [tmp_path / "old", tmp_path / "new"]
-    with pytest.raises(InvalidRequestError, match="kind") as raised:
-        found(*(reversed(paths) if turned else paths))
-    for named in (*map(str, paths), *kinds):
-        assert named in str(raised.value)
+    for pair in (paths, paths[::-1]):
+        with pytest.raises(InvalidRequestError, match="kind") as raised:
+            found(*pair)
+        assert all(named in str(raised.value) for named in (*map(str, paths), *kinds))
 
 
 def test_a_table_needs_a_column_that_names_a_row(tmp_path: Path) -> None:
@@ -247,7 +246,6 @@ def test_a_link_that_got_another_tag_is_a_change_and_a_wrong_cell_matters_only_i
 
 
 def test_each_dimension_has_a_sum_of_its_own(tmp_path: Path) -> None:
-    for name in ("old", "new"):
-        (tmp_path / name).write_text("dimension,label,clicks\ncountry,DE,5\ncountry,FR,0\nreferrer,x,5\n")
-    with compare_files(tmp_path / "old", tmp_path / "new") as comparison:
-        assert comparison.clicks == {"clicks by country": (5, 5), "clicks by referrer": (5, 5)}
+    (tmp_path / "file").write_text("dimension,label,clicks\ncountry,DE,5\nstate,x,0\n")
+    with compare_files(tmp_path / "file", tmp_path / "file") as comparison:
+        assert comparison.clicks == {"clicks by country": (5, 5), "clicks by state": (0, 0)}
