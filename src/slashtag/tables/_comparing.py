@@ -51,8 +51,8 @@ class RowDifference(msgspec.Struct, frozen=True):
 
     `key` is its id, `name` the slashtag of a link or the name of a tag; a row without an id has a `key` only.
     Of a row that is added or gone there is one for each column of clicks, or a single one without a column.
-    At the end, "sum" has all clicks of both files, by dimension if there are several. Clicks are numbers, and `difference` says by how much they
-    changed.
+    At the end, "sum" has all clicks of both files, by dimension if there are several. Clicks are numbers, and
+    `difference` says by how much they changed.
     """
 
     change: Literal["added", "gone", "changed", "sum"]
