@@ -115,7 +115,7 @@ async def test_every_call_gets_its_turn_whatever_becomes_of_others(
             raise
         if again := give_back(admission, ticket, end):
             await admission.sleep(again - now())
-            ticket = await enter(admission, operation, ticket=ticket)
+            assert ticket is await enter(admission, operation, ticket=ticket)
             give_back(admission, ticket, "accepted")
 
     tasks = [asyncio.create_task(call(n, end.replace("leaves", "accepted"))) for n, end in enumerate(ends)]
