@@ -24,33 +24,33 @@ async def first_places(
     are adjacent.
     """
     found: dict[str, R] = {}
-    #: The most clicks that one of a batch can have: those of all.
+    #: The most clicks that one of a batch can have: those of all. Batches that were counted have some.
     most: dict[Selector, int] = {}
 
-    async def counted(batch: Selector) -> int:
+    async def counted(batch: Selector) -> dict[Selector, int]:
+        """Return the clicks of a batch, if there are any."""
         stats = await count(batch)
         if len(batch.keys) == 1:
             found[batch.keys[0]] = stats
-        return stats.total
+        return {batch: stats.total} if stats.total else {}
 
     async def refined(batch: Selector) -> dict[Selector, int]:
         """Return the halves of a batch, or a slashtag, with their clicks."""
-        if len(batch.keys) == 1:
-            # Counted by itself: it had what the other half left.
-            return {batch: await counted(batch)}
+        if len(batch.keys) == 1 or not most[batch]:
+            # It had what the other half left, whose clicks since then may hide its own.
+            return await counted(batch)
         first, second = batch.halves()
         clicks = await counted(first)
-        # One with no clicks is counted: clicks that the first half has got since may hide it.
-        return {first: clicks, second: max(0, most[batch] - clicks) or await counted(second)}
+        return clicks | {second: max(0, most[batch] - sum(clicks.values()))}
 
     def is_known(batch: Selector) -> bool:
         slashtag, *others = batch.keys
         return not others and slashtag in found
 
-    most |= zip(batches, await results_of(counted, batches), strict=True)
+    for clicks in await results_of(counted, batches):
+        most |= clicks
     while True:
         first = nlargest(n, most, key=lambda batch: (most[batch], is_known(batch)))
-        first = [batch for batch in first if most[batch] > 0]
         unknown = [batch for batch in first if not is_known(batch)]
         if not unknown:
             return {batch.keys[0]: found[batch.keys[0]] for batch in first}
