@@ -330,4 +330,4 @@ async def test_closing_ends_a_backoff(
         await until(lambda: session.metrics.attempts == 2 and not session.metrics.in_flight)
         await turns()
         assert await ended(session, calls) == [SessionClosedError, OutcomeUnknownError]
-        assert len(wire.requests) == 2
+        assert len(wire.requests) == session.metrics.attempts == 2

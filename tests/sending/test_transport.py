@@ -107,7 +107,7 @@ def endless(length: int | None, interval: float = 0) -> Answer:
     ids=["nothing", "half", "drop by drop"],
 )
 async def test_an_answer_that_is_not_whole_in_time_is_a_timeout_of_ours(answer: Answer) -> None:
-    async with Wire(answer) as wire, connect(wire, timeout=0.03, retry=ONCE) as session:
+    async with Wire(answer) as wire, connect(wire, timeout=0.4, retry=ONCE) as session:
         async with asyncio.timeout(60) as scope:
             with pytest.raises(RequestTimeoutError):
                 await get(session)

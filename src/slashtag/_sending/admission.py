@@ -53,7 +53,7 @@ class Admission:
         `ticket`: that of its 429s. In an outage all have to, as one at a time finds out whether it is over.
         """
         throttle = self.throttle
-        if self._turns or throttle.outage.is_on or throttle.ready_at(now) > now:
+        if self._closing.is_set() or self._turns or throttle.outage.is_on or throttle.ready_at(now) > now:
             return None
         return throttle.depart(now, ticket)
 
