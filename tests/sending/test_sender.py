@@ -108,6 +108,9 @@ async def test_a_full_session_is_waited_for_no_longer_than_max_wait(max_wait: fl
     await first
     assert isinstance(error, QueueTimeoutError)
     assert (error.attempts, error.unsent, len(service.sent)) == (0, True, 1)
+    # Nor is a call that waits several times, as each is answered 429.
+    await job(sender(Service(lambda _: TOO_MANY), sends.retry, concurrency=1), paths(32))
+    assert now() <= 10 + max_wait + LATENCY + 1e-3
 
 
 @in_virtual_time
