@@ -111,7 +111,8 @@ def select(
     if tag is not None:
         tags = (tag,)
     if tags is None:
-        return list(_batches(tuple(in_fixed_order(keys or ())), max_keys_bytes, report_bad_key))
+        given = tuple(in_fixed_order(() if keys is None else keys))
+        return list(_batches(given, max_keys_bytes, report_bad_key))
     if isinstance(tags, Mapping):
         links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
         return [
@@ -123,7 +124,7 @@ def select(
 
 def check_selector(keys: object, tag: object, tags: object) -> None:
     """Raise TypeError unless exactly one selector is given, and for a text instead of several."""
-    if (keys, tag, tags).count(None) != 2:
+    if (keys is None) + (tag is None) + (tags is None) != 2:
         raise TypeError("pass exactly one of keys=, tag= and tags=")
     for name, given in (("keys", keys), ("tags", tags)):
         # It is an iterable of its characters.

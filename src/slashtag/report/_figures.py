@@ -92,7 +92,11 @@ async def build(
     anything is sent, TypeError for a wrong selector, and what requests raise. See docs/service.md, Statistics
     for a date or date range.
     """
-    if (keys, tags, untagged or None).count(None) < 2 or isinstance(keys, str) or isinstance(tags, str):
+    if (
+        (keys is not None) + (tags is not None) + untagged > 1
+        or isinstance(keys, str)
+        or isinstance(tags, str)
+    ):
         raise TypeError("pass keys=[...], tags=[...] or untagged=True, one of them")
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
