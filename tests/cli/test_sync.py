@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from slashtag.sandbox import Sandbox
-from tests.support.sandboxes import altered, refused_links
+from tests.support.sandboxes import refused_links
 from tests.support.tables import cells
 
 from .conftest import Cli, names, objects
@@ -85,14 +84,15 @@ def test_a_listing_that_lost_many_links_is_not_loaded_and_the_exit_code_is_3(cli
     assert [cli(*sync).code, cli(*sync, "--allow-shrink").code] == [3, 0]
 
 
-def test_a_link_that_cannot_be_read_is_missing_and_the_exit_code_is_3(cli: Cli, own: Sandbox) -> None:
-    def unreadable(asked: Any, answered: Any) -> Any:
-        for link in answered.data["items"][:1] if asked.path.endswith("/urls") else ():
-            link["slashtag"] = []
-        return answered
-
-    with altered(own, unreadable):
-        assert cli("sync", "clicks.duckdb", "--since", "2024-06-01").code == 3
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE tag SET name = '' WHERE id = 501", "UPDATE link SET slashtag = '' WHERE slashtag = 'a7'"],
+)
+def test_a_link_or_tag_without_a_name_is_missing_and_the_exit_code_is_3(
+    cli: Cli, own: Sandbox, change: str
+) -> None:
+    own.store.write(change, ())
+    assert cli("sync", "clicks.duckdb", "--since", "2024-06-01", "--by-tag").code == 3
 
 
 WRONG = """

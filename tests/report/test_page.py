@@ -81,8 +81,7 @@ def test_what_is_not_over_or_not_complete_is_said() -> None:
     assert not read(to_html(found)).all("p", **{"class": "unfinished"})
     for changed in (
         replace(found, spans=found.spans._replace(is_cut=True)),
-        replace(found, stats=replace(found.stats, missing=1)),
-        replace(found, stats=replace(found.stats, country={})),
+        replace(found, complete=False),
     ):
         assert read(to_html(changed)).all("p", **{"class": "unfinished"})
 

@@ -111,7 +111,7 @@ async def test_links_of_a_tag_without_a_name_that_can_be_read_count_under_none()
 
         with altered(box, nameless):
             found = await api.stats.by_tag(JUNE)
-    assert {tag: each.total for tag, each in found.items()} == {None: 1}
+    assert {tag: (each.total, each.complete) for tag, each in found.items()} == {None: (1, False)}
 
 
 @pytest.mark.parametrize("query", [JUNE, Year(2024)])

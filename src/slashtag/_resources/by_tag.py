@@ -41,24 +41,25 @@ async def collect_by_tag(
     collect: Callable[..., Awaitable[R]],
     collect_each: Callable[..., Results[tuple[str, R]]],
     links: Iterable[ShortUrl],
-    names: dict[int, str],
+    names: dict[int, str | None],
 ) -> StatsByTag[R]:
     """Return the statistics of tags, given the names of all by id, and of the links without any.
 
+    A tag without a name cannot be requested: its links are among the latter, which then do not reconcile.
     `collect` and `collect_each` take `keys` and `tags`, and know the query.
     """
-    of_tag: dict[str, list[ShortUrl]] = {name: [] for name in names.values()}
+    of_tag: dict[str, list[ShortUrl]] = {name: [] for name in names.values() if name}
     by_slashtag: dict[str | None, list[ShortUrl]] = {}
     for link in links:
         name = names.get(link.tag_id or 0)
-        if name is not None:
+        if name:
             of_tag[name].append(link)
         by_slashtag.setdefault(link.slashtag, []).append(link)
     tagged: list[ShortUrl] = []
     untagged: list[ShortUrl] = []
     both: list[ShortUrl] = []
     for same in by_slashtag.values():
-        are_tagged = {link.tag_id in names for link in same}
+        are_tagged = {bool(names.get(link.tag_id or 0)) for link in same}
         (both if len(are_tagged) > 1 else tagged if True in are_tagged else untagged).extend(same)
     found = await collect_each(tags=of_tag).to_dict()
     rest = await collect(keys=untagged)
@@ -71,7 +72,7 @@ async def collect_by_tag(
         # What failed is told once.
         is_same = not tags.missing and tags == await collect(tags=of_tag, fresh=True)
         rest += _left(*counts, tags, is_same=is_same)
-    by_tag[None] = rest
+    by_tag[None] = rest if all(names.values()) else replace(rest, reconciles=False)
     return by_tag
 
 

@@ -192,10 +192,10 @@ class Stats:
         """Return the statistics of every tag by name, and under None those of links without a tag.
 
         Their sum, `total`, is that of the account, whose links and tags are listed first. A slashtag that
-        links with and without a tag share is counted once, and named in `shared` of None, which does
-        not reconcile if there were clicks meanwhile; a link whose tag has no name that can be read counts
-        under None. `progress` is that of `collect_each`, of the
-        tags. With `on_error` a tag that failed has `missing`. Raises what `collect` raises.
+        links with and without a tag share is counted once, and named in `shared` of None, which does not
+        reconcile if there were clicks meanwhile, or if a tag has no name that can be read: its links count
+        under None. `progress` is that of `collect_each`, of the tags. With `on_error` a tag that failed has
+        `missing`. Raises what `collect` raises.
         """
         check_query(query)
         self._run(progress, on_error)  # which checks them
@@ -203,10 +203,9 @@ class Stats:
         links = await Urls(self._sender, self._tasks, self._workers).list().to_list()
         # Tags last: a link may have got one that was created meanwhile.
         tags = await Tags(self._sender, self._tasks).list().to_list()
-        names = {tag.id: tag.name for tag in tags if tag.name}
         collect = partial(self.collect, query, timezone=timezone, on_error=on_error)
         each = partial(self.collect_each, query, timezone=timezone, on_error=on_error, progress=progress)
-        return await collect_by_tag(collect, each, links, names)
+        return await collect_by_tag(collect, each, links, {tag.id: tag.name for tag in tags})
 
     async def table(
         self,

@@ -19,7 +19,7 @@ from .. import (
     __version__,
     parse_zone,
 )
-from ._account import ID, SLASHTAG, Account
+from ._account import ID, Account
 from ._reconcile import DAY, Comparison, Found, Series
 from ._tables import BY_DIMENSION, TABLES, Replacement, Row, Span
 from ._warehouse import Warehouse
@@ -47,8 +47,8 @@ class Load(Struct, frozen=True, kw_only=True):
 
     After a load the days from `since` to `through` are as the service counts them, in `timezone`; an audit
     compared them. `rows` has by table how many rows of clicks differed before a load. `missing` names
-    slashtags and tags that could not be counted, and after a load the ids of links whose slashtag cannot be
-    read: the next load tries again.
+    slashtags and tags that could not be counted, and after a load the ids of links and tags whose name cannot
+    be read: the next load tries again.
     """
 
     since: date
@@ -99,8 +99,10 @@ async def load(
             "dimensions": "",
         }
         if last["timezone"] != timezone:
-            problem = f"{warehouse.place} holds days of {last['timezone']}, not {timezone}"
-            raise ConfigurationError(f"{problem}: use that zone, or another path or --dataset")
+            raise ConfigurationError(
+                f"{warehouse.place} holds days of {last['timezone']}, not {timezone}: use that zone, or "
+                "another path or --dataset"
+            )
         account = await _list(session, warehouse, progress, allow_shrink)
         over, _ = _days(session, zone)
         wanted |= {*last["dimensions"].split(",")}
@@ -127,11 +129,12 @@ async def load(
             await _write(warehouse, span, found)
             rows.update(table for each in found for table, *_ in each.cells)
         links = account.rows({None, *missing}, this["loaded_at"])
-        missing += (str(row[ID]) for row in account.links.values() if row[SLASHTAG] is None)
+        missing += (
+            str(id) for id, name, *_ in [*account.links.values(), *account.tags * this["by_tag"]] if not name
+        )
         this |= {"complete": not missing, "missing": ",".join(missing)}
-        tags = Replacement("tags", None, None, account.tags)
-        await warehouse.replace(_links(links), tags, _row_of(this))
-    return Load(since=this["since"], through=over, timezone=timezone, rows=dict(rows), missing=tuple(missing))
+        await warehouse.replace(_links(links), Replacement("tags", None, None, account.tags), _row_of(this))
+    return Load(since=this["since"], through=over, timezone=timezone, rows=rows, missing=tuple(missing))
 
 
 async def audit(
@@ -174,8 +177,10 @@ async def _last_load(warehouse: Warehouse) -> dict[str, Any] | None:
     rows = await warehouse.rows("loads")
     last = dict(zip(TABLES["loads"], max(rows), strict=True)) if rows else None
     if last is not None and last["format"] > FORMAT:
-        problem = f"{warehouse.place} was loaded by a newer version of slashtag, {last['version']}"
-        raise ConfigurationError(f"{problem}: update slashtag, or use another path or --dataset")
+        raise ConfigurationError(
+            f"{warehouse.place} was loaded by a newer version of slashtag, {last['version']}: update "
+            "slashtag, or use another path or --dataset"
+        )
     return last
 
 
@@ -186,9 +191,8 @@ async def _list(
     allow_shrink: bool,
 ) -> Account:
     """List links and tags; raises as `Account.check`."""
-    held = await warehouse.rows("links")
-    links = session.urls.list(progress=progress and partial(progress, "links"))
-    account = Account(await links.to_list(), await session.tags.list().to_list(), held)
+    links, tags = session.urls.list(progress=progress and partial(progress, "links")), session.tags.list()
+    account = Account(await links.to_list(), await tags.to_list(), await warehouse.rows("links"))
     account.check(warehouse.place, allow_shrink=allow_shrink)
     return account
 

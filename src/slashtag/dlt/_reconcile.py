@@ -10,9 +10,10 @@ replaces their rows, an audit reports them.
 2. One request, of all-time statistics, has the clicks of a batch in each month, all its names together. As
    it has one UTC offset, a zone with daylight saving takes two; and the month of a change is a range of days
    for itself, in two requests, whose sum is compared.
-3. In a month in which the clicks of a batch are not the sum of its rows, the days and labels of each of its
-   names are counted, the last month first, and those that differ are yielded. A name with fewer clicks on a
-   day, or of a label, than are held is counted once more, past caches, before that is believed.
+3. In a month in which the clicks of a batch are not the sum of its rows, or the answer contradicts itself,
+   the days and labels of each name are counted, the last month first, and those that differ are yielded. A
+   name with fewer clicks on a day, or of a label, than are held is counted once more, past caches, before
+   that is believed.
 
 Sums do not show everything. A name that a link has left since the last load may have rows of that link, and
 one that could not be counted then may have any: they are in no batch, but counted by days in every month.
@@ -158,15 +159,15 @@ class Comparison:
             yield self._span(month), [Found(name, cells[name], Clicks()) for name in cells.keys() - expected]
 
     async def _compare(self, query: Any, zone: tzinfo, months: Sequence[date], batch: Batch) -> None:
-        """Note in which months the names of a batch differ, or some of them."""
-        asked = {name for name in batch.names if name not in self.failed}
+        """Note in which months names of a batch may differ."""
+        asked = {*batch.names} - self.failed
         stats = await self._collect(query, zone, asked)
         for month in months:
             if isinstance(query, DateRange):
                 counted = stats.total
             else:
                 counted = stats.clicks_breakdown.get(month.year, {}).get(month.month, 0)
-            if counted != batch.held[month]:
+            if not stats.reconciles or counted != batch.held[month]:
                 self._differing[month].append(asked)
 
     async def _ask_each(

@@ -45,7 +45,8 @@ class Report(Struct, frozen=True, kw_only=True):
     single label is left out. `top` are the links with most clicks. Of a span that is not over the clicks
     until `asked_at` are counted, and those of the other span until the same day and time. `shared` names the
     slashtags of its links that several links of the account have: rows of links and destinations have the
-    clicks of all these.
+    clicks of all these. `complete` is False where figures, those of a link too, are missing or contradict
+    each other.
     """
 
     title: str
@@ -61,11 +62,7 @@ class Report(Struct, frozen=True, kw_only=True):
     tables: dict[str, list[Compared]]
     top: tuple[TopLink, ...] = ()
     shared: tuple[str, ...] = ()
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing lacks that the page should have."""
-        return all(each.complete and not each.incomplete_dimensions for each in (self.stats, self.before))
+    complete: bool = True
 
 
 async def build(
@@ -121,9 +118,13 @@ async def build(
     else:
         selected: dict[str, Any] = {"keys": chosen} if names is None else {"tags": names}
         stats, before = [await counted.collect(each, **selected, **options) for each in (span, previous)]
+    complete = all(each.complete and not each.incomplete_dimensions for each in (stats, before))
     of_links: list[dict[str, int]] = []
     for each in (span, previous):
         of = await counted.collect_each(each, keys=chosen if top else [], **options).to_dict()
+        complete = complete and all(found.complete for found in of.values())
+        # One that cannot be requested is left out.
+        complete = complete and not (top and {link.slashtag for link in chosen} - of.keys())
         of_links.append({slashtag: found.total for slashtag, found in of.items()})
     now_each, before_each = of_links
     best = sorted(now_each, key=lambda slashtag: (-now_each[slashtag], slashtag))[:top]
@@ -156,6 +157,7 @@ async def build(
             if now_each[slashtag]
         ),
         shared=_shared(chosen, listed),
+        complete=complete,
     )
 
 

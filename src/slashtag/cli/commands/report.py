@@ -47,6 +47,8 @@ async def report(
     write(found, output)
     for each in (found.stats, found.before):
         run.note_statistics(each)
+    if not found.complete:
+        run.mark_incomplete()
     if not selection.untagged:
         warn_of_shared(run, selected.shared)
     told = f"{in_words(resolved, selection.timezone)}: {many(found.stats.total, 'click')}; {run.cost()}"
