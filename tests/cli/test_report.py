@@ -43,9 +43,14 @@ def test_a_span_that_is_not_over_is_said(cli: Cli, zone: str) -> None:
     assert "Not over yet" in Path("report.html").read_text("utf-8")
 
 
-def test_a_slashtag_that_other_links_share_is_told(cli: Cli, own: Sandbox) -> None:
+def test_a_slashtag_that_other_links_share_or_that_cannot_be_requested_is_told(
+    cli: Cli, own: Sandbox
+) -> None:
     own.add_url("a0", domain_id=1)
     assert cli(*JULY, "a.html", "--keys", "https://sho.example/a0").code == 3
+    own.add_tag("odd")
+    own.add_url("b,c", tag="odd")
+    assert cli(*JULY, "a.html", "--tag", "odd").code == 3
 
 
 @pytest.mark.parametrize(("output", "code"), [("report.pdf", 2), ("folder.html", 1), ("missing/r.html", 1)])

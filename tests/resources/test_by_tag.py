@@ -6,7 +6,6 @@ from itertools import count
 from random import Random
 from typing import Any
 
-import msgspec
 import pytest
 
 from slashtag import AllTime, BadRequestError, CountryGeo, DateRange, Failure, Year
@@ -102,15 +101,8 @@ async def test_links_of_a_tag_without_a_name_that_can_be_read_count_under_none()
     async with serving() as (box, api):
         box.add_tag("mail")
         box.add_click(box.add_url("a", tag="mail"), "2024-06-02T00:00:00")
-
-        def nameless(asked: Any, answered: Any) -> Any:
-            if not asked.path.endswith("/tags"):
-                return answered
-            items = [{**msgspec.to_builtins(each), "name": None} for each in answered.data["items"]]
-            return msgspec.structs.replace(answered, data={**answered.data, "items": items})
-
-        with altered(box, nameless):
-            found = await api.stats.by_tag(JUNE)
+        box.store.write("UPDATE tag SET name = ''", ())
+        found = await api.stats.by_tag(JUNE)
     assert {tag: (each.total, each.complete) for tag, each in found.items()} == {None: (1, False)}
 
 
