@@ -159,10 +159,9 @@ async def test_an_earlier_since_adds_days_and_a_later_one_takes_none_away(
 
 def _lack(_: Any, answered: Any) -> Any:
     """Leave a country out of the statistics of days."""
-    if "total_clicks" not in (answered.data or ()):
-        return answered
-    countries = {label: n for label, n in answered.data["country"].items() if label != "US"}
-    return msgspec.structs.replace(answered, data={**answered.data, "country": countries})
+    if "total_clicks" in (answered.data or ()):
+        answered.data["country"].pop("US", None)
+    return answered
 
 
 @pytest.mark.parametrize(("zone", "questions"), [("+00:00", 1), ("Europe/Berlin", 4)])

@@ -261,6 +261,8 @@ async def test_failures_of_single_keys_are_told_counted_and_left_out(
     assert list(dict.fromkeys(row[0] for row in kept.rows)) == names
     assert ([failure.keys for failure in failures], summary.missing) == ([("a,b",)], ["a,b"])
     assert not summary.complete
+    box.add_url("a,b")
+    assert (await export_clicks(session, SPAN, kept)).missing == ["a,b"]
 
 
 @pytest.mark.parametrize("untagged", [True, False])

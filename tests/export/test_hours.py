@@ -6,7 +6,6 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from slashtag import AsyncSession, InvalidRequestError, parse_zone
@@ -92,8 +91,8 @@ async def test_days_that_the_service_leaves_out_are_counted_by_hours(
     session: AsyncSession, box: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     def without_days(_: Any, answered: Any) -> Any:
-        data = {name: each for name, each in answered.data.items() if name != "clicks"}
-        return msgspec.structs.replace(answered, data=data)
+        answered.data.pop("clicks", None)
+        return answered
 
     with altered(box, without_days):
         found = await hourly_clicks(session, "2024-10-26", "2024-10-27")

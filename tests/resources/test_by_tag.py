@@ -44,8 +44,7 @@ async def test_each_tag_has_its_clicks_and_all_add_up_to_the_account(seed: int) 
             assert counts(found[tag]) == counts(box.truth.range("2024-06-01", "2024-06-30", tag=tag))
         assert counts(found.total) == counts(box.truth.range("2024-06-01", "2024-06-30", keys=keys))
         assert found.total.complete
-        assert shared <= set(found[None].shared)
-        assert shared <= set(found.total.shared)
+        assert shared <= {*found[None].shared} & {*found.total.shared}
         yearly = await api.stats.by_tag(Year(2024))
         assert period(yearly.total) == period(box.truth.year(2024, keys=keys))
         assert yearly[None].total == found[None].total
@@ -53,6 +52,12 @@ async def test_each_tag_has_its_clicks_and_all_add_up_to_the_account(seed: int) 
         places = await api.stats.by_tag(CountryGeo("SE", "2024-06-01", "2024-06-30"))
         assert places.total.total == found.total.country.get("SE", 0)
         assert not places[None].places_are_exact  # what is left of a named place is not known
+
+
+def without_days_of_tags(asked: Any, answered: Any) -> Any:
+    if "tag" in asked.query:
+        del answered.data["clicks"]
+    return answered
 
 
 async def test_a_tag_that_fails_is_missing_and_leaves_what_is_not_known_unreconciled() -> None:
@@ -67,13 +72,14 @@ async def test_a_tag_that_fails_is_missing_and_leaves_what_is_not_known_unreconc
                 await api.stats.by_tag(JUNE)
         assert [failure.tag for failure in failures] == ["mail"]
         assert (found["mail"].missing, found.total.missing, found[None].reconciles) == (1, 1, False)
+        with altered(box, without_days_of_tags):
+            assert not (await api.stats.by_tag(JUNE))[None].complete
 
 
 async def test_a_link_that_cannot_be_requested_is_told_if_no_tag_counts_it() -> None:
     async with serving() as (box, api):
+        box.add_tag("mail")
         for slashtag, tag in (("a,b", None), ("c,d", "mail"), ("e", "mail"), ("f", None)):
-            if tag and tag not in {each.name for each in box.truth.tags()}:
-                box.add_tag(tag)
             box.add_click(box.add_url(slashtag, tag=tag), "2024-06-02T00:00:00")
         found = await api.stats.by_tag(JUNE)
         assert (found["mail"].total, found["mail"].missing, found[None].missing) == (2, 0, 1)
@@ -87,7 +93,6 @@ async def test_links_that_share_a_slashtag_are_counted_once_and_named() -> None:
         for domain, slashtag in enumerate(("a", "a", "b")):
             box.add_click(box.add_url(slashtag, domain_id=domain), "2024-06-02T00:00:00")
         links = await api.urls.list().to_list()
-        assert (await api.stats.collect(JUNE, keys=links)).shared == ("a",)
         assert (await api.stats.collect(JUNE, keys=api.urls.list())).shared == ("a",)
         assert (await api.stats.collect(JUNE, keys=["a", "a", "b"])).shared == ()
         each = await api.stats.collect_each(JUNE, keys=links).to_dict()

@@ -82,7 +82,7 @@ def _left(both: R, tagged: R, tags: R, *, is_same: bool) -> R:
     A number outside does not reconcile, nor do any if `tags` are not the same afterwards.
     """
     total = both + tagged
-    fits = is_same and total.reconciles and tags.reconciles
+    fits = is_same and total.complete and tags.complete
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
         nonlocal fits

@@ -242,8 +242,9 @@ class Stats:
         Slashtags without clicks are left out. `keys` may be asynchronous (`session.urls.list()`); ShortUrls
         are counted in the order of their `hits`, which takes fewer requests. Batches of 100 are counted
         together, and halved only as long as they may have one of the first: the 20 first of 5,000 links take
-        about 200 requests. Raises TypeError and InvalidRequestError for wrong arguments, and what `collect`
-        raises. See docs/service.md, Statistics: common selector.
+        about 200 requests. None of them reconciles if any answer contradicted itself. Raises TypeError and
+        InvalidRequestError for wrong arguments, and what `collect` raises. See docs/service.md, Statistics:
+        common selector.
         """
         check_int("n", n, 1)
         run = self._run(None, None)

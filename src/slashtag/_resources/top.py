@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from heapq import nlargest
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from .._core.batches import Selector
 from .._fanout import results_of
 from .._summed_statistics import Statistics
@@ -21,17 +23,20 @@ async def first_places(
     """Return at most `n` slashtags with most clicks, and their statistics, the most first.
 
     The order of slashtags in `batches` decides only how many requests it takes: few if those with many clicks
-    are adjacent.
+    are adjacent. None of them reconciles if an answer contradicted itself: it may have hidden a first place.
     """
     found: dict[str, R] = {}
     #: The most clicks that one of a batch can have: those of all. Batches that were counted have some.
     most: dict[Selector, int] = {}
+    reconciles = True
 
     async def counted(batch: Selector) -> dict[Selector, int]:
         """Return the clicks of a batch, if there are any."""
+        nonlocal reconciles
         stats = await count(batch)
+        reconciles &= stats.reconciles
         if len(batch.keys) == 1:
-            found[batch.keys[0]] = stats
+            found[batch.url_keys] = stats
         return {batch: stats.total} if stats.total else {}
 
     async def refined(batch: Selector) -> dict[Selector, int]:
@@ -43,17 +48,14 @@ async def first_places(
         clicks = await counted(first)
         return clicks | {second: max(0, most[batch] - sum(clicks.values()))}
 
-    def is_known(batch: Selector) -> bool:
-        slashtag, *others = batch.keys
-        return not others and slashtag in found
-
     for clicks in await results_of(counted, batches):
         most |= clicks
     while True:
-        first = nlargest(n, most, key=lambda batch: (most[batch], is_known(batch)))
-        unknown = [batch for batch in first if not is_known(batch)]
+        first = nlargest(n, most, key=lambda batch: (most[batch], batch.url_keys in found))
+        unknown = [batch for batch in first if batch.url_keys not in found]
         if not unknown:
-            return {batch.keys[0]: found[batch.keys[0]] for batch in first}
+            names = [batch.url_keys for batch in first]
+            return {name: replace(found[name], reconciles=reconciles) for name in names}
         for batch, finer in zip(unknown, await results_of(refined, unknown), strict=True):
             del most[batch]
             most |= finer

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -146,15 +147,16 @@ async def export_clicks(
     """
     zone = parse_zone(timezone)
     query = _until_today(query, zone)
-    if (keys is not None) + (tags is not None) > 1 or isinstance(keys, str) or isinstance(tags, str):
+    if (keys is not None and tags is not None) or isinstance(keys, str) or isinstance(tags, str):
         raise TypeError("pass keys=[...] or tags=[...], not both")
     if by == "tag" and keys is not None:
         raise TypeError("by='tag' goes without keys")
     tags = None if tags is None else list(tags)
-    failures: list[Failure] = []
+    failures, missing = list[Failure](), set[str]()
 
     def fail(failure: Failure) -> object:
         failures.append(failure)
+        missing.update(failure.keys or [failure.tag or ""])
         return on_error and on_error(failure)
 
     options: dict[str, Any] = {"timezone": zone, "on_error": None if on_error is None else fail}
@@ -172,19 +174,25 @@ async def export_clicks(
             of_key.setdefault(link.slashtag or "", []).append(link)
         selected: dict[str, Any] = {"tags": tags}
         if by == "slashtag":
-            selected = {"keys": await _select(keys, tags, links, of_key, names)}
+            of = await _select(keys, tags, links, of_key, names)
+            selected = {"keys": chain.from_iterable(of.values())}
+            # What cannot be requested has no result, and without `on_error` no failure.
+            missing.update(of)
         each = session.stats.collect_each(query, ordered=True, progress=progress, **selected, **options)
         async with each:
             async for name, stats in each:
+                missing.discard(name)
                 same = of_key.get(name, [])
                 await series.add(link_cells(name, same, names) if by == "slashtag" else (name,), stats)
     if failures and not series.answered:
         # A file would be replaced by an empty one.
         raise failures[0].error
     await series.flush()
-    missing = sorted({name for failure in failures for name in failure.keys or (failure.tag or "",)})
     return Summary(
-        rows=series.written, reconciles=series.reconciles, shared=sorted(series.shared), missing=missing
+        rows=series.written,
+        reconciles=series.reconciles,
+        shared=sorted(series.shared),
+        missing=sorted(missing),
     )
 
 
@@ -194,21 +202,22 @@ async def _select(
     links: list[ShortUrl],
     of_key: Mapping[str, list[ShortUrl]],
     names: Mapping[int, str],
-) -> list[str | ShortUrl]:
-    """Return what is to be requested in its order, with all links of each slashtag."""
+) -> dict[str, Iterable[str | ShortUrl]]:
+    """Return what is to be requested in its order: of each slashtag all links, or itself if it has none."""
     if keys is None:
         # With clicks beside each other they take fewer requests.
-        by_hits = sorted(links, key=lambda link: -(link.hits or 0))
         chosen: list[str | ShortUrl] = [
-            link for link in by_hits if tags is None or names.get(link.tag_id or 0) in tags
+            link
+            for link in sorted(links, key=lambda link: -(link.hits or 0))
+            if tags is None or names.get(link.tag_id or 0) in tags
         ]
     else:
         chosen = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
-    of: dict[str, list[str | ShortUrl]] = {}
+    of: dict[str, Iterable[str | ShortUrl]] = {}
     for key in chosen:
         name = key if isinstance(key, str) else key.slashtag or ""
-        of[name] = [*of_key.get(name, [key])]
-    return [key for same in of.values() for key in same]
+        of[name] = of_key.get(name, [key])
+    return of
 
 
 def link_cells(slashtag: str, links: list[ShortUrl], names: Mapping[int, str]) -> Row:
