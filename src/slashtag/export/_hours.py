@@ -38,8 +38,9 @@ async def hourly_clicks(
 
     The days are counted first, then every hour of a day with clicks, each in a request for a tag or 100
     links. `progress` is called with (hours done, hours to count). A day that is over and whose hours do not
-    add up to its clicks is logged as a warning, and counted in `metrics.inconsistent`. Raises what `collect`
-    raises. See docs/service.md, Statistics for a date or date range.
+    add up to its clicks is logged as a warning, and counted in `metrics.inconsistent`. A listed link that
+    cannot be requested is left out with a warning: `collect` of the same days counts it in `missing`. Raises
+    what `collect` raises. See docs/service.md, Statistics for a date or date range.
     """
     session = session._as_one_operation()
     zone, now = parse_zone(timezone), datetime.now(UTC)
