@@ -272,3 +272,8 @@ def test_months_that_contradict_the_total_or_are_of_another_year_are_told(
 )
 def test_labels_without_clicks_are_dropped_but_other(answer: StatsAnswer, expected: Statistics) -> None:
     assert summed(type(expected), [answer.to_statistics(WEEK)[0]]) == expected
+
+
+def test_an_answer_without_any_places_is_told() -> None:
+    answers = GeoAnswer(), GeoAnswer(city=None)
+    assert [answer.to_statistics(WEEK)[0].reconciles for answer in answers] == [False, True]

@@ -9,6 +9,7 @@ model, and says what is wrong with it, which is told, and not asked again:
     days or months that do not add up to the total         `reconciles` is False
     clicks on days outside the window, or in another year  the same, and these are left out
     a dimension with more clicks than the total            `reconciles` is False
+    no map of places at all                                `reconciles` is False
 
 A dimension with fewer clicks than the total, null or left out contradicts nothing: `incomplete_dimensions`
 of the result names it. A JSON member that occurs twice has its last value, so that the counts do not add up.
@@ -125,12 +126,13 @@ class GeoAnswer(StatsAnswer, gc=False):
 
     result_type = GeoStats
 
-    state: GivenCounts = None
-    city: GivenCounts = None
-    postalcode: GivenCounts = None
+    state: GivenCounts | UnsetType = UNSET
+    city: GivenCounts | UnsetType = UNSET
+    postalcode: GivenCounts | UnsetType = UNSET
 
-    def _read(self, window: Window | None) -> tuple[float, dict[str, Any], None]:
-        return inf, {}, None  # it tells no total
+    def _read(self, window: Window | None) -> tuple[float, dict[str, Any], str | None]:
+        has_places = not (UNSET is self.state is self.city is self.postalcode)
+        return inf, {}, None if has_places else "it has no places"  # nor does it tell a total
 
 
 def _counts(found: Any) -> dict[Any, Any]:
