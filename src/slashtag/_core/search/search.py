@@ -58,8 +58,8 @@ CHECKS = 8
 DENSE, DENSE_SHARE = 14, 1 / 16
 #: Questions a key that a batch may cost beyond one for each half that is told apart.
 WASTE = 0.05
-#: Questions a key after which a batch is asked key by key, as answers contradict each other.
-MOST_COST = 3
+#: Questions a key after which all batches are asked key by key, as answers contradict each other.
+MOST_COST = 2
 
 Rounds = Iterator[Sequence[Question]]
 
@@ -99,12 +99,13 @@ class Search:
                 return
             yield from self._ask(questions)
             for question in questions:
-                # It ends: each time a batch is asked again or halved, and one that costs too much is left.
+                # It ends: each time a batch is asked again or halved, and all are left that cost too much.
                 while question.cells and not self._accepts(question):
                     if question.roots.keys() <= self._roots.keys():
                         yield from self._mend(question)
                         yield from self._ask_roots()
-                        self._leave([root for root in self._roots if root.cost > MOST_COST * len(root.keys)])
+                        if sum(root.cost - MOST_COST * len(root.keys) for root in self._roots) > 0:
+                            self._leave([*self._roots])
                     question = Question(cell for cell in question.cells if cell.root in self._roots)
                     yield from self._ask([question] if question.cells else [])
 
