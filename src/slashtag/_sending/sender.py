@@ -71,12 +71,16 @@ QUIET = 60.0  # seconds between two such warnings, at least
 class CallState(Used, kw_only=True, eq=False):
     """Progress of one call through its attempts."""
 
-    loop: asyncio.AbstractEventLoop  # kept, as to ask for the running one at each time is slow
+    loop: asyncio.AbstractEventLoop  # asking for the running one is slow
     last: SlashtagError | None = None  # the last failure, or 429
-    is_retry: bool = False  # whether its last attempt failed; a 429 is no failure
     answer_lost: bool = False  # the answer to a write was lost in at least one attempt
     ticket: Ticket | None = None  # of the 429s that it has met
     earliest: float = 0.0  # loop time before which it must not be sent again after a 429
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether its last attempt failed; a 429 is no failure."""
+        return self.last is not None and not isinstance(self.last, RateLimitError)
 
 
 class Sender(Struct, eq=False):
@@ -104,7 +108,7 @@ class Sender(Struct, eq=False):
         Raises every kind of RequestFailedError, SessionClosedError, JournalError, and ConfigurationError in
         an event loop other than the session's.
         """
-        loop = self.transport.bind()
+        state = CallState(loop=self.transport.bind())
         self.metrics.requests += 1
         if self.journal is not None and (body := self.journal.replay(call)) is not None:
             self.metrics.replayed += 1
@@ -115,7 +119,6 @@ class Sender(Struct, eq=False):
             except SlashtagError as damaged:
                 problem = f"an answer in the journal is damaged ({damaged}): remove it to begin anew"
                 raise JournalError(problem) from None
-        state = CallState(loop=loop)
         try:
             try:
                 return await self._attempt(call, state)
@@ -257,7 +260,6 @@ class Sender(Struct, eq=False):
         """
         now, throttle, metrics = state.loop.time(), self.admission.throttle, self.metrics
         took, state.last = now - ticket.sent, error
-        state.is_retry = not isinstance(error, RateLimitError)
         if isinstance(error, RequestFailedError):
             error.method, error.path = call.method, call.path
         metrics._note_failure(error)
@@ -319,8 +321,8 @@ class Sender(Struct, eq=False):
         # Not all of a hundred slashtags.
         cut = ((k, v[:99] + "..." * (len(v) > 99)) for k, v in call.params)
         shown = (f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in cut)
-        target = f"{call.path}?{'&'.join(shown)}".removesuffix("?")
-        text = f"{call.method} {target}: {what}, {seconds:.3f} s"
+        text = f"{call.method} {call.path}?{'&'.join(shown)}".removesuffix("?")
+        text += f": {what}, {seconds:.3f} s"
         tell(self.metrics.name, logging.DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 
 

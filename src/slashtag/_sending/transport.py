@@ -89,17 +89,18 @@ class Transport:
         self._base = str(self.base)
         #: Not those of our aiohttp session, which a proxy would get too when it is asked for a tunnel.
         self._headers = CIMultiDict(self.credentials.headers)
-        #: Of every request; those that a session of the user may have otherwise among them.
+        #: Of every request: a session of the user may have others.
         self._options: dict[str, Any] = {
             "allow_redirects": False,
             "timeout": _NO_TIMEOUT,
             "raise_for_status": False,
             "auto_decompress": True,
         }
-        if self.proxy is not None and self.base.scheme == "http":
-            self._headers.update(self.proxy.headers)  # without a tunnel the proxy reads the request itself
-        elif self.proxy is not None:
-            self._options["proxy_headers"] = self.proxy.headers
+        if self.proxy is not None:
+            if self.base.scheme == "http":  # without a tunnel the proxy reads the request itself
+                self._headers.update(self.proxy.headers)
+            else:
+                self._options["proxy_headers"] = self.proxy.headers
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """Return the event loop, that which first uses the session; raises ConfigurationError in another."""

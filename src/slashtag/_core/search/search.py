@@ -58,7 +58,8 @@ CHECKS = 8
 DENSE, DENSE_SHARE = 14, 1 / 16
 #: Questions a key that a batch may cost beyond one for each half that is told apart.
 WASTE = 0.05
-#: Questions a key after which all batches are asked key by key, as answers contradict each other.
+#: Questions a key after which all batches are asked key by key, as answers contradict each other. With 1.5 a
+#: single change has this effect where few keys have many clicks.
 MOST_COST = 2
 
 Rounds = Iterator[Sequence[Question]]
