@@ -1,4 +1,4 @@
-"""Workers, background tasks and iterators over their results."""
+"""Workers, background tasks and iterators over their results, in the running event loop."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Generic, Self, TypeVar
 
-from ._errors import SessionClosedError, SlashtagError
-from ._files import running_loop
+from ._errors import ConfigurationError, SessionClosedError, SlashtagError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,6 +17,16 @@ R = TypeVar("R")
 #: Most results that wait for their consumer.
 MOST_WAITING = 64
 _END = object()
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running event loop; raises ConfigurationError where there is none, as on trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigurationError(
+            "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
+        ) from None
 
 
 async def run_workers(items: Iterable[T], work: Callable[[T], Awaitable[object]], workers: int) -> None:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, paths that are none, functions in a thread, the event loop."""
+"""Files that appear whole or not at all, paths that are none, functions in a thread."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from ._errors import ConfigurationError, ExportError, InvalidRequestError
+from ._errors import ExportError, InvalidRequestError
 
 T = TypeVar("T")
 
@@ -53,16 +53,6 @@ def check_local_path(path: str | os.PathLike[str]) -> None:
     if found := _URL.match(os.fspath(path)):
         problem = f"{found[1]}://... is a URL, where the path of a file or folder on this machine is needed"
         raise InvalidRequestError(problem)
-
-
-def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop; raises ConfigurationError where there is none, as on trio."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise ConfigurationError(
-            "no asyncio event loop is running: slashtag needs asyncio and cannot run on trio"
-        ) from None
 
 
 async def in_thread(function: Callable[[], T]) -> T:

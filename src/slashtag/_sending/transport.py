@@ -33,7 +33,7 @@ from .._errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from .._files import running_loop
+from .._fanout import running_loop
 from .._version import __version__
 
 #: The deadline of an attempt is ours: aiohttp's ends no attempt when the session is closed.
