@@ -13,9 +13,11 @@ from .. import (
     AsyncSession,
     CountryGeo,
     DateRange,
+    GeoStats,
     InvalidRequestError,
     Progress,
     Query,
+    RangeStats,
     ShortUrl,
     Statistics,
     Year,
@@ -27,9 +29,9 @@ from .selection import Selected, SelectionOptions
 
 #: The label of the clicks of links without a tag.
 NO_TAG = "no tag"
+#: What is counted of years and of all time alone.
 OF_YEARS = ("language", "timezone")
-_DIMENSIONS = ("device", "browser", "platform", "country", "referrer")
-_PLACES = ("state", "city", "postalcode")
+_DIMENSIONS, _PLACES = RangeStats.SUMS, GeoStats.SUMS
 #: Groups of days, which take requests of their own.
 _UNITS = ("day", "week", "month")
 #: What is counted of days, of all time and of the days of a country: by group, "" for none, and dimension.

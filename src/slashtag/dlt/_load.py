@@ -80,7 +80,7 @@ async def load(
 
     All that is held is compared with the service, and what differs is replaced: see docs/warehouse.md. A load
     that was interrupted goes on where it stopped, as what is there does not differ. `since`, `by_tag` and
-    `dimensions` (some of device, browser, platform, country and referrer) add to those of the loads before.
+    `dimensions` (some of `RangeStats.SUMS`) add to those of the loads before.
     What fails is passed to `on_error`, and the rest goes on. Raises InvalidRequestError for wrong arguments;
     ConfigurationError if the warehouse holds another account or time zone; ShrunkListingError if more than a
     tenth of the links, and ten or more, are not listed any more, unless `allow_shrink`; ExportError if the

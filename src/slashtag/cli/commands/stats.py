@@ -5,11 +5,11 @@ from typing import Any
 
 from typer import Option
 
-from ... import AllTime, DateRange, InvalidRequestError, Query
+from ... import AllTime, DateRange, GeoStats, InvalidRequestError, Query, RangeStats
 from ..._wording import many
 from ...counts import change
 from ...export import hourly_clicks
-from ..asking import Breakdown, Question, queries_of
+from ..asking import OF_YEARS, Breakdown, Question, queries_of
 from ..output import OutputOptions, table_of
 from ..run import Run, command
 from ..selection import COMPARE, PeriodArguments, Selected, SelectionOptions, in_words, warn_of_shared
@@ -23,9 +23,9 @@ class StatsOptions(OutputOptions):
     by: str | None = Option(
         None,
         metavar="A[,B]",
-        help="device, browser, platform, country, referrer, tag, day, weekday, week, month or hour; of years "
-        "and alltime language, timezone; of a country state, city, postalcode. Two as week,tag: one of them "
-        "is tag, day, week or month.",
+        help=f"{', '.join(RangeStats.SUMS)}, tag, day, weekday, week, month or hour; of years and alltime "
+        f"{', '.join(OF_YEARS)}; of a country {', '.join(GeoStats.SUMS)}. Two as week,tag: one of them is "
+        "tag, day, week or month.",
     )
     compare: str | None = COMPARE
     country: str | None = Option(

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer import Argument, Option
 
-from ... import ConfigurationError, RetryPolicy
+from ... import ConfigurationError, RangeStats, RetryPolicy
 from ...counts import between
 from ..run import Run, command
 from ..selection import TIMEZONE
@@ -39,7 +39,7 @@ async def sync(
     dimensions: str | None = Option(
         None,
         metavar="A,B,...",
-        help="Also load clicks by month and label of: device, browser, platform, country, referrer.",
+        help=f"Also load clicks by month and label of: {', '.join(RangeStats.SUMS)}.",
     ),
     by_tag: bool = Option(False, "--by-tag", help="Also load the clicks of each tag."),
     allow_shrink: bool = Option(
