@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .store import DOMAINS, UNKNOWN, Click, Store
+from .store import ADD_LINK, DOMAINS, UNKNOWN, Click, Store
 
 _DAY = 86_400
 # Ids of labels that occur together, and their cumulated shares of clicks.
@@ -78,7 +78,7 @@ def _fill_links(
         password = "opensesame" if rng.random() < 0.01 else ""
         destination = f"https://www.example/landing/{n}?utm_source={rng.choice(_WORLD['media'])}"
         links.append((slashtag, domain, destination, code, password, at, changed, tag))
-    store.insert("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", links)
+    store.insert(ADD_LINK, links)
     return store.rows("SELECT id, created_at FROM link ORDER BY id")
 
 
@@ -94,7 +94,7 @@ def _fill_labels(store: Store, rng: random.Random) -> list[_Shares]:
                 places[country, state, city, code.format(rng.randint(1, 999)), zone] = weight / city_rank
         places[country, state, UNKNOWN, UNKNOWN, zone] = weight / 20
     places[(UNKNOWN,) * 5] = sum(places.values()) * _WORLD["unknown_country_share"] / 1000
-    agents = {(device, browser, platform): share for device, browser, platform, share in _WORLD["agents"]}
+    agents = {tuple(labels): share for *labels, share in _WORLD["agents"]}
     referrers = {(name,): share for name, share in _WORLD["referrers"]}
     return [
         ([store.label_ids(labels) for labels in shares], list(accumulate(shares.values())))

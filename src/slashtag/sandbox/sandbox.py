@@ -22,7 +22,7 @@ from .generate import fill
 from .limits import Fault, Faults, TokenBucket, apply_fault, html_page, json_answer
 from .routes import Behaviour, Service
 from .rules import Arrival, Envelope, error_data
-from .store import DIRECT, LABELS, UNKNOWN, Link, Store
+from .store import ADD_LINK, DIRECT, LABELS, UNKNOWN, Link, Store
 from .truth import Truth
 
 # The OpenAPI description of the service.
@@ -240,7 +240,7 @@ class Sandbox:
         tag_ids = {found.name: found.id for found in self.store.tags()}
         at, tag_id = _seconds(created_at), None if tag is None else tag_ids[tag]
         values = (slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
-        return self.store.write("INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        return self.store.write(ADD_LINK, values)
 
     def remove_url(self, key: str | int) -> None:
         """Remove a link and its clicks, by slashtag (every domain's) or id."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from msgspec import Struct
 
-# The labels of a click: columns of the log.
+# Labels of a click, of its place, agent, referrer: columns of the log.
 LABELS = ("country", "state", "city", "postalcode", "timezone", "device", "browser", "platform", "referrer")
 # Visitor of a click; a new one gets a number that is nobody else's.
 VISITOR = "coalesce(visitor, -rowid)"
@@ -40,6 +40,8 @@ CREATE TABLE click (
 );
 CREATE INDEX click_by_link ON click (link, at);
 """
+# A row of `link` without its id, in the order of its columns.
+ADD_LINK = "INSERT INTO link VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
 # Labels with a meaning: not recognised, no referrer, the rest of a map of places.
 UNKNOWN = "unknown."
 DIRECT = "Direct"
