@@ -230,8 +230,8 @@ def _error(
         decoded = _decode(_decoder(Any), body)
         data = scrub.value(decoded.data)
         envelope = decoded
-    accepted = problem is not None
-    effective = envelope.status if envelope is not None and accepted else status
+    is_success = problem is not None  # by its HTTP status
+    effective = envelope.status if envelope is not None and is_success else status
     told = body[:SCRUBBED_BYTES].decode(errors="replace") if envelope is None else envelope.message or ""
     message = _shown(told, scrub)
     # Gateways answer with JSON too, but not with both members of the envelope, nor with the status mirrored.
@@ -249,7 +249,7 @@ def _error(
             status=effective if effective >= 300 else status,
             excerpt=scrub.excerpt(body),
             headers=scrub.headers(headers),
-            repeatable=effective >= 400 or (accepted and effective < 300),
+            repeatable=effective >= 400 or (is_success and effective < 300),
         )
     return _kind(call, effective, message, from_service=from_service)(
         message,

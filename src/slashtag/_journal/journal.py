@@ -5,7 +5,7 @@ An answer of statistics is replayed if all of this holds, and requested otherwis
     the file had it when this session opened it, for the same path and parameters
     it is about the same links: those of the call, and others with these slashtags that were listed
     its period had ended when it was made, by the earlier of this machine's clock and the service's
-    it is at most `max_age` seconds old
+    it was at most `max_age` seconds old when this session opened the file
     the call is no second request (`Call.again`)
 
 Pages are always requested: a listing costs a request for 500 links.

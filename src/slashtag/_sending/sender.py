@@ -173,8 +173,8 @@ class Sender(Struct, eq=False):
     def _note_pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
         """Count and tell a pause; as a warning if the call waits for long, or no answer was good yet."""
         error, metrics, now = state.last, self.metrics, state.loop.time()
-        is_told = asks_to_wait(error)
-        if is_told:
+        is_asked = asks_to_wait(error)
+        if is_asked:
             state.waited += seconds
         else:
             state.spent += seconds
@@ -182,7 +182,7 @@ class Sender(Struct, eq=False):
         is_long = state.waited + state.spent > LONG_WAIT or metrics.last_success is None
         if is_long and now >= metrics._quiet_until:
             level, metrics._quiet_until = logging.WARNING, now + QUIET
-        what = "waits" if is_told else f"attempt {state.attempts} failed"
+        what = "waits" if is_asked else f"attempt {state.attempts} failed"
         fields = _fields(call, error, attempt=state.attempts, seconds=seconds)
         tell(metrics.name, level, f"{error}; {what}, again in {seconds:.2f} s", **fields)
 
