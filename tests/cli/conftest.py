@@ -147,7 +147,7 @@ def serve(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractCo
 
 @pytest.fixture
 def own(serve: Serve) -> Iterator[Sandbox]:
-    """Serve an account that tests may change: links a0 to a59 and nothing else."""
+    """Serve an account that tests may change: links a0 to a59 and the usual tags, no clicks."""
     with serve(urls=0, clicks=0) as box:
         for n in range(60):
             box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, password="old")
