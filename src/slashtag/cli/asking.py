@@ -149,6 +149,8 @@ class Question(NamedTuple):
             total: Statistics = await self.session.stats.collect(query, **self._of, **self._options)
             start, end = query.bounds
             hours = await hourly_clicks(self.session, start, end, **self._of, **self._options)
+            # That of the rows: clicks may have come since.
+            total = replace(total, total_clicks=sum(hours.values()))
             return Counted(total, {(hour.isoformat(timespec="minutes"),): n for hour, n in hours.items()})
         else:
             total = await self._collect(query)
