@@ -1,4 +1,4 @@
-"""Workers, background tasks and iterators over their results, in the running event loop."""
+"""Workers, background tasks and iterators over their results."""
 
 from __future__ import annotations
 

@@ -9,12 +9,10 @@ a tag. Days, and hours that begin with their day, are text: `2024-10-14`. What i
 | month, where both spans begin on the same day of a month | the month that lies as many months before |
 | month, else | the days at the same place of the other span |
 | weekday, country, tag and the like | the same label in the other span |
-
-Built on top of the library: above the line in docs/architecture.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
@@ -29,6 +27,14 @@ ROLLED = ("day", "weekday", "week", "month")
 TIMED = ("hour", "day", "week", "month")
 #: From a span of so many days on, days are compared with the same weekdays.
 FOUR_WEEKS = 28
+
+
+def no_tag_beside(tags: Container[object]) -> str:
+    """Return the label of links without a tag, which no tag has."""
+    label = "no tag"
+    while label in tags:
+        label = f"({label})"
+    return label
 
 
 class Spans(NamedTuple):
@@ -48,7 +54,7 @@ class Spans(NamedTuple):
     @property
     def before(self) -> str:
         """The span that is compared with, as text."""
-        return between(str(self.first_before), str(self.last_before))
+        return between(self.first_before, self.last_before)
 
     @property
     def days_apart(self) -> int:
@@ -97,7 +103,7 @@ class Period(NamedTuple):
     @property
     def days(self) -> str:
         """The days that are counted, as text."""
-        return between(*map(str, dates_of(self.so_far)))
+        return between(*dates_of(self.so_far))
 
 
 class Compared(NamedTuple):
@@ -113,9 +119,9 @@ class Compared(NamedTuple):
     compared_with: str | None
 
 
-def between(first: str, last: str) -> str:
+def between(first: object, last: object) -> str:
     """Return the text of a span."""
-    return first if first == last else f"{first}..{last}"
+    return str(first) if first == last else f"{first}..{last}"
 
 
 def dates_of(span: DateRange) -> tuple[date, date]:
@@ -151,14 +157,16 @@ def label_of(label: str, unit: str) -> str:
 
 def rolled(rows: Mapping[tuple[str, ...], int], unit: str) -> Rows:
     """Add up the days of each weekday, week or month; other rows stay as they are."""
+    if unit not in ROLLED:
+        return dict(rows)
     found = Counter[tuple[str, ...]]()
-    for (*group, label), n in rows.items() if unit in ROLLED else ():
+    for (*group, label), n in rows.items():
         found[*group, label_of(label, unit)] += n
     if unit == "weekday":
         groups = {labels[:-1]: n for n, labels in reversed([*enumerate(found)])}
         order = sorted(found, key=lambda labels: (groups[labels[:-1]], WEEKDAYS.index(labels[-1])))
         return {labels: found[labels] for labels in order}
-    return dict(found if unit in ROLLED else rows)
+    return dict(found)
 
 
 def compared(now: Rows, before: Rows, by: str, spans: Spans) -> list[Compared]:
@@ -169,11 +177,10 @@ def compared(now: Rows, before: Rows, by: str, spans: Spans) -> list[Compared]:
     """
     if by not in TIMED:
         now, before = rolled(now, by), rolled(before, by)
-        every = dict.fromkeys([*now, *before])
-        return [Compared(of, now.get(of, 0), before.get(of, 0), spans.before) for of in every]
+        return [Compared(of, now.get(of, 0), before.get(of, 0), spans.before) for of in now | before]
     sources = _sources(by, spans, (labels[-1] for labels in now))
     clicks, found = rolled(now, by), list[Compared]()
-    for group in dict.fromkeys(labels[:-1] for labels in [*now, *before]):
+    for group in dict.fromkeys(labels[:-1] for labels in now | before):
         left = Counter[str]()
         for labels, n in before.items():
             if labels[:-1] == group:

@@ -2,8 +2,7 @@
 
 `slashtag_sandbox` is a sandbox with a small account, new for each test; `slashtag_session` is a session on
 it, in the event loop of the test; `slashtag_aioresponses` is a mock of aiohttp. Override
-`slashtag_sandbox_options` to choose the arguments of Sandbox, and `slashtag_session_options` to choose those
-of AsyncSession.
+`slashtag_sandbox_options` and `slashtag_session_options` to choose the arguments of both.
 """
 
 from __future__ import annotations

@@ -23,12 +23,10 @@ from .. import (
     Year,
 )
 from .._wording import did_you_mean
-from ..counts import ROLLED, Rows, count, dates_of, days_of, label_of
+from ..counts import ROLLED, Rows, count, dates_of, days_of, label_of, no_tag_beside
 from ..export import hourly_clicks
 from .selection import Selected, SelectionOptions
 
-#: The label of the clicks of links without a tag.
-NO_TAG = "no tag"
 #: What is counted of years and of all time alone.
 OF_YEARS = ("language", "timezone")
 _DIMENSIONS, _PLACES = RangeStats.SUMS, GeoStats.SUMS
@@ -187,20 +185,19 @@ class Question(NamedTuple):
         else:
             for name, of in (await self._groups(keys)).items():
                 found[name] = await stats.collect(query, keys=of, **self._options)
-        label = NO_TAG
-        while label in found:
-            label = f"({label})"
+        label = no_tag_beside(found)
         names = sorted(found, key=lambda name: (name is None, -found[name].total, name or ""))
         return {label if name is None else name: found[name] for name in names}
 
     async def _groups(self, links: list[ShortUrl]) -> dict[str | None, list[ShortUrl]]:
         """Return given links by their tag; a slashtag of links with different tags names all of these."""
         names = await self.session.tags.names()
+        no_tag = no_tag_beside(names.values())
         tags: dict[str | None, set[str]] = {}
         for link in links:
-            tags.setdefault(link.slashtag, set()).add(names.get(link.tag_id or 0, NO_TAG))
+            tags.setdefault(link.slashtag, set()).add(names.get(link.tag_id or 0, no_tag))
         found: dict[str | None, list[ShortUrl]] = {}
         for link in links:
             name = ", ".join(sorted(tags[link.slashtag]))
-            found.setdefault(None if name == NO_TAG else name, []).append(link)
+            found.setdefault(None if name == no_tag else name, []).append(link)
         return found

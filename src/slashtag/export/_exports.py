@@ -26,6 +26,7 @@ from .. import (
     parse_zone,
 )
 from .._files import in_thread
+from ..counts import no_tag_beside
 from ..tables import CHUNK, AtomicFile, Column, Row, Table, Writer
 
 By = Literal["slashtag", "tag"]
@@ -164,7 +165,7 @@ async def export_clicks(
     if by == "tag" and tags is None:
         found = await session.stats.by_tag(query, progress=progress, **options)
         for name, stats in found.items():
-            await series.add((name or "no tag",), stats, is_asked=name is not None)
+            await series.add((name or no_tag_beside(found),), stats, is_asked=name is not None)
     else:
         links = await session.urls.list().to_list() if by == "slashtag" else []
         # Tags last: a link may have got one that was created meanwhile.
@@ -246,8 +247,7 @@ class _Series:
         self.answered |= is_asked or stats.total > 0
         self.shared.update(stats.shared)
         if self._dimensions:
-            counts = (row for row in stats.rows() if row[0] != "day")
-            self._waiting += ((*of, *self._window, *row) for row in counts)
+            self._waiting += ((*of, *self._window, *row) for row in stats.rows() if row[0] != "day")
         else:
             self._waiting += ((*of, *counted) for counted in stats.clicks.items())
         if len(self._waiting) >= CHUNK:

@@ -4,13 +4,14 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterable, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
 from .._wording import many
-from ..counts import Compared, Period, Rows, Spans, compared, count
+from ..counts import Compared, Period, Rows, Spans, compared, count, no_tag_beside
 
 #: Dimensions of the tables, with their titles, in the order of the page.
 DIMENSIONS = {
@@ -25,7 +26,6 @@ DIMENSIONS = {
 }
 #: The clicks of a span of more days are shown by week, and of more weeks by month.
 MOST_DAYS, MOST_WEEKS = 92, 60
-NO_TAG = "No tag"
 
 
 class TopLink(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,8 @@ async def build(
         of_links.append({slashtag: found.total for slashtag, found in of.items()})
     now_each, before_each = of_links
     best = sorted(now_each, key=lambda slashtag: (-now_each[slashtag], slashtag))[:top]
-    by_tag: list[Rows] = [{(tag or NO_TAG,): each.total for tag, each in of.items()} for of in of_tags]
+    label = no_tag_beside({*chain(*of_tags)})
+    by_tag: list[Rows] = [{(tag or label,): each.total for tag, each in of.items()} for of in of_tags]
     tables = {"tag": by_tag, "destination": [_by_destination(of, chosen) for of in of_links]}
     days = (spans.last - spans.first).days + 1
     unit = "day" if days <= MOST_DAYS else "week" if days <= 7 * MOST_WEEKS else "month"

@@ -57,5 +57,5 @@ async def audit(
     verdict = "no differences" if found.complete else "not all could be compared"
     if found.differences:
         verdict = many(len(found.differences), "difference")
-    days = f"{between(str(found.since), str(found.through))} ({found.timezone})"
+    days = f"{between(found.since, found.through)} ({found.timezone})"
     run.say(f"{days}: {verdict}; {written}{run.cost()}")

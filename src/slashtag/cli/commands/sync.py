@@ -76,7 +76,7 @@ async def sync(
     if loaded.missing:
         run.mark_incomplete()
     rows = ", ".join(f"{count:,} {table}" for table, count in loaded.rows.items() if count) or "no rows"
-    days = f"{between(str(loaded.since), str(loaded.through))} ({loaded.timezone})"
+    days = f"{between(loaded.since, loaded.through)} ({loaded.timezone})"
     run.say(f"{days}: {rows} to {warehouse.place}; {run.cost()}")
 
 
