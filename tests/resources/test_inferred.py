@@ -224,26 +224,6 @@ def test_a_batch_whose_answer_does_not_add_up_has_each_slashtag_asked_alone(answ
     assert sorted({*service.asked}.difference(asked)) == sorted((key,) for key in keys)
 
 
-# --- late clicks -----------------------------------------------------------------------------------------
-
-#: It ended between one and two days ago.
-RECENT = Day(datetime.now(UTC).date() - timedelta(days=2))
-
-
-def test_a_batch_that_has_changed_is_asked_again_past_caches() -> None:
-    keys, again = [f"k{n}" for n in range(100)], set[tuple[str, ...]]()
-    for at in range(1, 20):
-        service = Counter(dict.fromkeys(["k3", "k4", "k71"], 1), honest)
-
-        def send(call: Call[Any], service: Counter = service, at: int = at) -> RangeAnswer:
-            service.clicks["k4"] += len(service.asked) == at
-            again.update({call.keys} if call.again else ())
-            return service(call)
-
-        each_total(send, keys, RECENT)
-    assert again == {tuple(keys)}
-
-
 # --- the order of keys ---------------------------------------------------------------------------------
 
 

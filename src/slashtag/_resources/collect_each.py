@@ -155,7 +155,7 @@ class _Group(Generic[R]):
         """Request the answer to a question of a search; leave it without one if it fails."""
         selector = self._select(question.keys)
         try:
-            stats = await self._run.ask(self._plan.query, selector, time_slice, again=question.again)
+            stats = await self._run.ask(self._plan.query, selector, time_slice)
         except SlashtagError as error:
             if not self._run.may_go_on(error):
                 raise

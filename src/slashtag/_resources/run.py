@@ -157,15 +157,13 @@ class StatsRun:
                 running_sum.note(shared=selector.shared)
         return []
 
-    async def ask(
-        self, query: Query[R], selector: Selector, time_slice: TimeSlice, *, again: bool = False
-    ) -> Any:
+    async def ask(self, query: Query[R], selector: Selector, time_slice: TimeSlice) -> Any:
         """Return the statistics of a request; raises its error, at once if it is not sent any more.
 
         An answer that contradicts itself (`_core/statistics_answers.py`) is counted and logged.
         """
         call = query._call(selector, time_slice)
-        if self._fresh or again:
+        if self._fresh:
             call = replace(call, again=True)
         is_part = False
         if self._last is not None:

@@ -165,9 +165,9 @@ class Stats:
 
         A DateRange or a Day usually takes far fewer requests than one per slashtag: whole batches are
         requested, then parts of several batches at once, and what each slashtag has is inferred from the
-        answers once they leave no other value, and checked in other company. If a batch has changed
-        meanwhile, what depends on it is requested anew. Slashtags of a batch that contradicts itself, and all
-        with `inferred=False`, are requested alone.
+        answers once they leave no other value, and checked in other company. What contradicts other
+        answers, as it has changed meanwhile, is requested anew. Slashtags of a batch that contradicts
+        itself, and all with `inferred=False`, are requested alone.
 
         Results come in groups, the first of which is small; with `inferred=False` each as soon as it is
         known. ShortUrls are sorted by `hits`, unless `ordered`: fewest requests are needed if slashtags with

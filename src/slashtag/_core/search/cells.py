@@ -33,9 +33,8 @@ class Cell:
         self._open: list[int] = []
         #: What it was asked in, but for questions whose answers contradicted others.
         self.questions: list[Question] = []
-        # Of roots only: its answer, and its share of the questions that were asked.
+        #: Of roots only.
         self.answer: Answer | None = None
-        self.cost = 0.0
 
     def know(self, bounds: Bounds) -> None:
         """State the counts of a root by its answer."""
@@ -46,12 +45,9 @@ class Cell:
 
         That tightens no bounds: one half may have everything, the other nothing.
         """
-        if not self.halves:
-            first, second = halves(self.keys)
-            self.halves = (Cell(first, self), Cell(second, self))
+        first, second = halves(self.keys)
+        self.halves = (Cell(first, self), Cell(second, self))
         one, other = (half.numbers for half in self.halves)
-        one.clear()
-        other.clear()
         # The total first: other counts are compared with it.
         labels_of: dict[str, list[Label]] = {TOTAL[0]: []}
         for label, number in self.numbers.items():
@@ -91,11 +87,28 @@ class Cell:
                 profile.setdefault(dimension, {})[label] = 1 - 0.5 ** (high[number] - low[number])
         return profile
 
+    def known_around(self, bounds: Bounds) -> Cell:
+        """Return the smallest cell around it whose counts are known, itself at best."""
+        cell = self
+        while cell.parent and not cell.is_exact(bounds):
+            cell = cell.parent
+        return cell
+
+    def leave_batch(self) -> None:
+        """Be no part of its batch any more, nor the cells into which it was halved."""
+        for cell in [*self.tree()]:
+            cell.root = self
+
     def tree(self) -> Iterator[Cell]:
-        """Yield the cell, and those into which it was halved."""
+        """Yield the cell, and those into which it was halved, but for those that left its batch."""
         yield self
         for half in self.halves:
-            yield from half.tree()
+            if half.root is self.root:
+                yield from half.tree()
+
+    def searched_keys(self) -> list[str]:
+        """Return its keys, but for those of cells that left its batch."""
+        return [key for cell in self.leaves() for key in cell.keys]
 
     def leaves(self) -> list[Cell]:
         """Return the smallest cells into which it was halved."""
@@ -105,7 +118,7 @@ class Cell:
 class Question:
     """What some cells have together; set `answer`, None if there is none."""
 
-    def __init__(self, cells: Iterable[Cell] = (), *, again: bool = False) -> None:
+    def __init__(self, cells: Iterable[Cell] = ()) -> None:
         self.cells: list[Cell] = []
         #: Their batches, in a fixed order.
         self.roots: dict[Cell, None] = {}
@@ -113,11 +126,9 @@ class Question:
         self.keys: dict[str, None] = {}
         self.room = MAX_KEYS
         self.profile: Profile = {}
-        #: Whether the same was asked before.
-        self.again = again
         self.answer: Answer | None = None
-        #: By how much the counts of a batch have changed since the answer, at most.
-        self.changes: list[Answer] = []
+        #: The sums of the bounds that state the answer.
+        self.sums = range(0)
         for cell in cells:
             self.add(cell)
 
@@ -139,24 +150,16 @@ class Question:
                 mine[label] = 1 - (1 - mine.get(label, 0.0)) * (1 - chance)
 
     def equate_in(self, bounds: Bounds) -> None:
-        """State that the counts of the cells add up to the answer, and to part of what has changed since."""
-        counted: dict[Label, list[int]] = {label: [] for label in self.answer or ()}
+        """State that the counts of the cells add up to the answer."""
+        answer = self.answer or {}
+        counted: dict[Label, list[int]] = {label: [] for label in answer}
         for cell in self.cells:
             for label, number in cell.numbers.items():
                 if bounds.high[number]:  # else it adds nothing
                     counted.setdefault(label, []).append(number)
         for label, numbers in counted.items():
-            low = high = (self.answer or {}).get(label, 0)
-            for change in self.changes:
-                low += min(0, change.get(label, 0))
-                high += max(0, change.get(label, 0))
-            bounds.equate(numbers, bounds.number(low, high))
-
-
-def difference(after: Answer, before: Answer) -> dict[Label, int]:
-    """Return by how much some counts differ from those before."""
-    changes = {label: after.get(label, 0) - before.get(label, 0) for label in {**before, **after}}
-    return {label: change for label, change in changes.items() if change}
+            count = answer.get(label, 0)
+            bounds.equate(numbers, bounds.number(count, count))
 
 
 def dimensions(answer: Answer) -> frozenset[str]:
