@@ -127,8 +127,8 @@ def test_never_more_requests_than_halving_and_its_checks(account: tuple[int, Tab
 
 
 @pytest.mark.parametrize("keys", [12, 100, 1_000])
-@pytest.mark.parametrize("labels", ["x", "wxyz", "abcdefghijklmnopqrstuvwxyz"])
-@pytest.mark.parametrize("clicks", [0.5, 1, 3, 9])
+@pytest.mark.parametrize("labels", ["x", "abcdefghijklmnopqrstuvwxyz"])
+@pytest.mark.parametrize("clicks", [0.5, 1, 9])
 @pytest.mark.parametrize("are_some_dense", [False, True])
 def test_no_table_takes_more_than_a_tenth_more_than_one_request_a_key(
     monkeypatch: pytest.MonkeyPatch, keys: int, labels: str, clicks: float, are_some_dense: bool
@@ -151,7 +151,7 @@ def test_no_table_takes_more_than_a_tenth_more_than_one_request_a_key(
     assert {key: table[key] for key in table if key not in searched.unresolved} == searched.results
 
 
-@pytest.mark.parametrize("count", [8, 12, 24, 40])
+@pytest.mark.parametrize("count", [8, 24, 40])
 def test_few_keys_with_many_clicks_are_asked_alone(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(search, "DENSE_SHARE", DENSE_SHARE)
     chances = random.Random(count)
@@ -262,8 +262,6 @@ def test_one_change_at_any_time_gives_the_truth_before_or_after(
         (2, 1, [(1, "")], [(1, ""), (0, "")]),
         # A change that leaves what was asked with it unchecked.
         (21, 5, [(0, ""), (3, ""), (10, "")], [(3, ""), (10, "")]),
-        # Changes of several batches.
-        (15, 5, [(14, "00")], [(14, "00"), (2, "00"), (10, "00")]),
         # A link with a click meanwhile, whose batch has to be checked again.
         (29, 5, [(11, ""), (16, "")], [(11, ""), (16, ""), (1, ""), (17, "")]),
         # Links that seem to have none, as others have their clicks by mistake.
