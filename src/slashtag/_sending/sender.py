@@ -303,7 +303,7 @@ class Sender(Struct, eq=False):
         text += f" and it would wait {seconds:.1f} s more" * (seconds > 0)
         if not isinstance(error, RateLimitError):
             text += " in the session's queue; nothing was answered 429 to it"
-            return QueueTimeoutError(text, retry_after=seconds or None, unsent=True)
+            return QueueTimeoutError(text, retry_after=seconds or None)
         text += f"; the service says: {error.message!r}"
         return RateLimitError(text, status=429, retry_after=seconds or None, headers=error.headers)
 
