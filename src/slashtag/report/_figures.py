@@ -105,9 +105,7 @@ async def build(
     options: dict[str, Any] = {"timezone": zone, "progress": progress}
     listed = await session.urls.list(progress=progress).to_list()
     names = None if tags is None else [*dict.fromkeys(tags)]
-    chosen = await _chosen(session, listed, keys, names)
-    if untagged:
-        chosen = [link for link in listed if link.tag_id is None]
+    chosen = await _chosen(session, listed, keys, names, untagged=untagged)
     of_tags: tuple[Mapping[Any, RangeStats], ...] = ({}, {})
     if keys is None and names is None:
         both = [await counted.by_tag(each, **options) for each in (span, previous)]
@@ -118,16 +116,8 @@ async def build(
     else:
         selected: dict[str, Any] = {"keys": chosen} if names is None else {"tags": names}
         stats, before = [await counted.collect(each, **selected, **options) for each in (span, previous)]
-    complete = all(each.complete and not each.incomplete_dimensions for each in (stats, before))
-    of_links: list[dict[str, int]] = []
-    for each in (span, previous):
-        of = await counted.collect_each(each, keys=chosen if top else [], **options).to_dict()
-        complete = complete and all(found.complete for found in of.values())
-        # One that cannot be requested is left out.
-        complete = complete and not (top and {link.slashtag for link in chosen} - of.keys())
-        of_links.append({slashtag: found.total for slashtag, found in of.items()})
-    now_each, before_each = of_links
-    best = sorted(now_each, key=lambda slashtag: (-now_each[slashtag], slashtag))[:top]
+    each_link = [await _each_link(session, each, chosen if top else [], options) for each in (span, previous)]
+    of_links = [clicks for clicks, _ in each_link]
     label = no_tag_beside({*chain(*of_tags)})
     by_tag: list[Rows] = [{(tag or label,): each.total for tag, each in of.items()} for of in of_tags]
     tables = {"tag": by_tag, "destination": [_by_destination(of, chosen) for of in of_links]}
@@ -136,9 +126,7 @@ async def build(
     return Report(
         title=title,
         account=session.base_url,
-        selection=f"{many(len(chosen), 'link')} without a tag"
-        if untagged
-        else _in_words(keys, names, len(chosen)),
+        selection=_in_words(keys, names, len(chosen), untagged=untagged),
         zone=str(zone),
         asked_at=now,
         spans=spans,
@@ -147,25 +135,24 @@ async def build(
         unit=unit,
         steps=compared(count(stats, "day"), count(before, "day"), unit, spans),
         tables=_tables(stats, before, tables, spans),
-        top=tuple(
-            TopLink(
-                slashtag=slashtag,
-                links=tuple(link for link in chosen if link.slashtag == slashtag),
-                clicks=now_each[slashtag],
-                before=before_each[slashtag],
-            )
-            for slashtag in best
-            if now_each[slashtag]
-        ),
+        top=_top(of_links, chosen, top),
         shared=_shared(chosen, listed),
-        complete=complete,
+        complete=all(each.complete and not each.incomplete_dimensions for each in (stats, before))
+        and all(is_complete for _, is_complete in each_link),
     )
 
 
 async def _chosen(
-    session: AsyncSession, listed: list[ShortUrl], keys: Keys | None, tags: list[str] | None
+    session: AsyncSession,
+    listed: list[ShortUrl],
+    keys: Keys | None,
+    tags: list[str] | None,
+    *,
+    untagged: bool,
 ) -> list[ShortUrl]:
     """Return the links that a report is about; raises InvalidRequestError for a tag that does not exist."""
+    if untagged:
+        return [link for link in listed if link.tag_id is None]
     if tags is not None:
         names = await session.tags.names(tags)
         return [link for link in listed if names.get(link.tag_id or 0) in tags]
@@ -174,6 +161,33 @@ async def _chosen(
     given = [key async for key in keys] if isinstance(keys, AsyncIterable) else [*keys]
     wanted = {key if isinstance(key, str) else key.slashtag for key in given}
     return [link for link in listed if link.slashtag in wanted]
+
+
+async def _each_link(
+    session: AsyncSession, query: DateRange, links: list[ShortUrl], options: dict[str, Any]
+) -> tuple[dict[str, int], bool]:
+    """Return the clicks of each slashtag, and whether those of all links are known."""
+    of = await session.stats.collect_each(query, keys=links, **options).to_dict()
+    # One that cannot be requested is left out.
+    are_all = {link.slashtag for link in links} <= of.keys()
+    return {slashtag: each.total for slashtag, each in of.items()}, are_all and all(
+        each.complete for each in of.values()
+    )
+
+
+def _top(of_links: list[dict[str, int]], links: list[ShortUrl], n: int) -> tuple[TopLink, ...]:
+    """Return the slashtags with most clicks, without those that have none, given the clicks of both spans."""
+    clicks, before = of_links
+    best = sorted(filter(clicks.get, clicks), key=lambda slashtag: (-clicks[slashtag], slashtag))[:n]
+    return tuple(
+        TopLink(
+            slashtag=slashtag,
+            links=tuple(link for link in links if link.slashtag == slashtag),
+            clicks=clicks[slashtag],
+            before=before[slashtag],
+        )
+        for slashtag in best
+    )
 
 
 def _shared(chosen: Iterable[ShortUrl], listed: Iterable[ShortUrl]) -> tuple[str, ...]:
@@ -212,7 +226,9 @@ def _tables(
     return {name: rows for name, rows in found.items() if len(rows) > 1}
 
 
-def _in_words(keys: Keys | None, tags: list[str] | None, links: int) -> str:
+def _in_words(keys: Keys | None, tags: list[str] | None, links: int, *, untagged: bool) -> str:
+    if untagged:
+        return f"{many(links, 'link')} without a tag"
     if tags is not None:
         return f"{many(links, 'link')} tagged {', '.join(tags)}"
     return f"all {many(links, 'link')} of the account" if keys is None else many(links, "chosen link")
