@@ -2,8 +2,8 @@
 
 python benchmarks/listing.py [--size FACTOR] [--rounds N] [--json]
 
-An account of 200 pages of 500 links, answers 20 and 100 ms away; beside it, one page at a time. The ramp
-1, 2, 4 ... allows 7.1 times with 8 pages ahead, and 12.5 times with 16.
+An account of 200 pages of 500 links, answers 20 and 100 ms away; beside it, one page at a time. Each page
+that is taken allows one more ahead, up to 8 or 16.
 """
 
 from __future__ import annotations

@@ -70,6 +70,28 @@ class Paging(Struct, frozen=True):
             raise InvalidRequestError(f"orderby must be 'date' or '-date', not {self.orderby!r}")
 
 
+class _Ids:
+    """Set of ids of records, as bits: a million take 1 MB where a set takes 59."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        #: By the number of each block of 256 ids.
+        self._blocks: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, number: int) -> bool:
+        """Add an id; return whether it is new."""
+        bit, block = 1 << (number & 255), number >> 8
+        known = self._blocks.get(block, 0)
+        if known & bit:
+            return False
+        self._blocks[block] = known | bit
+        self._count += 1
+        return True
+
+
 class PageCursor(Generic[T]):
     """State of one listing, which is read once, and again while items are missing.
 
@@ -86,7 +108,7 @@ class PageCursor(Generic[T]):
         #: Whether it, or its end, is requested again.
         self.is_read_again = False
         self._left = options.limit
-        self._given = set[int]()
+        self._given = _Ids()
         self._most_records = 0  # of any reading
         self._in_vain = 0
         self._begin()
@@ -169,8 +191,7 @@ class PageCursor(Generic[T]):
         if not self._records:
             self._told_size = size
         self._records += len(ids)
-        fresh = {item.id: item for item in page.items if item.id not in self._given}
-        self._given.update(fresh)
+        fresh = [item for item in page.items if self._given.add(item.id)]
         if self._records > 2 * len(self._given) + MOST_KNOWN_PAGES * size:
             raise PaginationError("the listing does not advance: its pages repeat items that others had")
         if len(ids) < size:
@@ -180,7 +201,7 @@ class PageCursor(Generic[T]):
         self._most_under_way += 1
         self.under_way.discard(self.number)
         self.number += 1
-        items = [*fresh.values()][: self._left]
+        items = fresh[: self._left]
         self._left -= len(items)
         return items
 

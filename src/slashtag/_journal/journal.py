@@ -132,8 +132,9 @@ def request_name(call: Call[Any], listed: Mapping[str, set[int]]) -> bytes:
     ids: Iterable[Iterable[int]] = call.link_ids
     if listed and (keys := call.keys):
         known = call.link_ids or ((),) * len(keys)
-        ids = [sorted({*own, *listed.get(key, ())}) for key, own in zip(keys, known, strict=True)]
-    return hashlib.blake2b(msgspec.json.encode((call.path, call.params, ids)), digest_size=16).digest()
+        ids = [{*own, *listed.get(key, ())} for key, own in zip(keys, known, strict=True)]
+    text = msgspec.json.encode((call.path, call.params, ids), order="deterministic")
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def _is_kept(call: Call[Any]) -> bool:

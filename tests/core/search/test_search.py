@@ -151,7 +151,7 @@ def test_no_table_takes_more_than_a_tenth_more_than_one_request_a_key(
     assert {key: table[key] for key in table if key not in searched.unresolved} == searched.results
 
 
-@pytest.mark.parametrize("count", [8, 24, 40])
+@pytest.mark.parametrize("count", [8, 40])
 def test_few_keys_with_many_clicks_are_asked_alone(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(search, "DENSE_SHARE", DENSE_SHARE)
     chances = random.Random(count)
