@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag._core.search.cells import TOTAL, Answer, Profile, confusion, is_sound
+from slashtag._core.search.cells import TOTAL, Answer, Cell, Profile, Question, confusion, is_sound
 
 MOBILE, DESKTOP, US = ("device", "Mobile"), ("device", "Desktop"), ("country", "US")
 ANSWER: Answer = {TOTAL: 3, MOBILE: 2, DESKTOP: 1, US: 3}
@@ -42,3 +42,7 @@ def test_clicks_are_confused_either_way_by_labels_in_common(mine: Profile, their
     assert confusion(mine, theirs, inf) == pytest.approx(confusion(theirs, mine, inf))
     both: Profile = {"device": {"Mobile": 1, "Desktop": 1}}
     assert (confusion(both, {"device": {"Mobile": 1}}, inf), confusion(both, both, inf)) == (1, 2)
+
+
+def test_no_key_is_asked_twice_in_a_question() -> None:
+    assert not Question([Cell("abcd")]).has_room(Cell("de"))

@@ -185,7 +185,7 @@ def test_any_answers_end_within_so_many_requests_a_key_and_a_batch(
 ) -> None:
     count, table = account
     chances = random.Random(seed)
-    last: Answer | None = {}
+    last: Answer = {}
 
     def service(keys: tuple[str, ...]) -> Answer | None:
         nonlocal last
@@ -197,7 +197,7 @@ def test_any_answers_end_within_so_many_requests_a_key_and_a_batch(
         elif chances.random() < chance:
             return answer
         elif kind == "stale":
-            answer, last = dict(last or {}), answer
+            answer, last = dict(last), answer
         elif kind == "lost":
             return None
         elif kind == "cut":
@@ -213,7 +213,6 @@ def test_any_answers_end_within_so_many_requests_a_key_and_a_batch(
     # What all may cost, and what the last mistakes in a batch take.
     assert run.requests <= 2 * count + 22 * len(batches_of(names(count)))
     assert all(number > 0 for counts in run.search.results.values() for number in counts.values())
-    assert run.search.results.keys().isdisjoint(run.search.unresolved)
 
 
 @settings(examples(200), derandomize=True)
@@ -248,7 +247,6 @@ def test_one_change_at_any_time_gives_the_truth_before_or_after(
         return together(table if requests <= moment else after, keys)
 
     run = Run(count, service)
-    assert not run.failed
     for name in names(count):
         assert run.results.get(name, {}) in (table.get(name, {}), dict(after.get(name, {})))
 

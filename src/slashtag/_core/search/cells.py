@@ -120,8 +120,6 @@ class Question:
 
     def __init__(self, cells: Iterable[Cell] = ()) -> None:
         self.cells: list[Cell] = []
-        #: Their batches, in a fixed order.
-        self.roots: dict[Cell, None] = {}
         #: The keys of all cells, in their order.
         self.keys: dict[str, None] = {}
         self.room = MAX_KEYS
@@ -134,14 +132,11 @@ class Question:
 
     def has_room(self, cell: Cell) -> bool:
         """Return whether a cell may be asked with the others, in none of which it is."""
-        if len(cell.keys) > self.room:
-            return False
-        return cell.root not in self.roots or self.keys.keys().isdisjoint(cell.keys)
+        return len(cell.keys) <= self.room and self.keys.keys().isdisjoint(cell.keys)
 
     def add(self, cell: Cell, profile: Profile | None = None) -> None:
         """Ask a cell with the others."""
         self.cells.append(cell)
-        self.roots[cell.root] = None
         self.keys |= dict.fromkeys(cell.keys)
         self.room -= len(cell.keys)
         for dimension, chances in (profile or {}).items():

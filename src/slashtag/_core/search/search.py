@@ -18,8 +18,8 @@ agrees with the others                 it is an equation of the counts of its ce
 contradicts others, or no answer       first halves of the cells are asked, until one cell is left
 one cell is left, whose counts were    a key of it has changed, or is refused: its halves are batches, and its
 known                                  only key is asked alone
-one cell is left, others               an earlier answer was about another moment: the smallest cell around it
-                                       with known counts and its other half are not as it seems; the halves of
+one cell is left, whose counts were    an earlier answer was about another moment: the smallest cell around it
+not known                              with known counts and its other half are not as it seems; the halves of
                                        the next known cell around both are batches
 ... and after either                   answers about their keys are no equations any more, and what was asked
                                        with them is checked again, with what seems to have no clicks
@@ -60,8 +60,8 @@ CHECKS = 8
 DENSE, DENSE_SHARE = 14, 1 / 16
 #: Requests a key that a search may cost beyond one for each half that is told apart.
 WASTE = 0.05
-#: Requests a key after which all other keys are asked alone, as answers contradict each other. With 1.5 a
-#: single change has this effect where few keys have many clicks.
+#: Requests a key after which all keys left are asked alone, as answers contradict each other: about one
+#: more a key at most. With 1.5 a single change has this effect where few keys have many clicks.
 MOST_COST = 2
 
 Rounds = Iterator[Sequence[Question]]
@@ -103,7 +103,8 @@ class Search:
                 return
             yield from self._ask(questions)
             for question in questions:
-                # It ends: each time some keys become smaller batches, and all are left that cost too much.
+                # It ends: each time some keys become smaller batches, and once they cost too much all are
+                # asked alone.
                 while question.cells and not self._accepts(question):
                     if self._is_searched(question):
                         yield from self._mend(question)
@@ -145,7 +146,7 @@ class Search:
         for question in [question for each in cell.tree() for question in each.questions]:
             # It is no equation any more, as the counts of the cell are not looked for.
             self._bounds.forget(question.sums)
-            doubted += question.roots
+            doubted += [each.root for each in question.cells]
         keys = cell.searched_keys()
         self._roots.pop(cell, None)
         cell.leave_batch()
