@@ -94,7 +94,7 @@ class Search:
     def rounds(self) -> Rounds:
         """Yield the questions of each round, to be answered before the next."""
         yield from self._ask_roots()
-        self._leave_dense()
+        self._give_up_dense()
         while True:
             self._halve_cells()
             questions = self._pack() or self._check()
@@ -110,7 +110,7 @@ class Search:
                         yield from self._mend(question)
                         yield from self._ask_roots()
                         if self._cost > MOST_COST * self._keys:
-                            self._leave([*self._roots])
+                            self._give_up([*self._roots])
                     question = Question(cell for cell in question.cells if cell.root in self._roots)
                     yield from self._ask([question] if question.cells else [])
 
@@ -130,10 +130,10 @@ class Search:
         self._roots[root] = None
         self._open.append(root)
         if len(keys) <= FEW_KEYS:
-            self._leave([root])
+            self._give_up([root])
 
-    def _leave(self, roots: Iterable[Cell]) -> None:
-        """End the search of batches: their keys must be asked alone."""
+    def _give_up(self, roots: Iterable[Cell]) -> None:
+        """Give batches up: their keys must be asked alone."""
         for root in roots:
             del self._roots[root]
             keys = root.searched_keys()
@@ -146,7 +146,7 @@ class Search:
         for question in [question for each in cell.tree() for question in each.questions]:
             # It is no equation any more, as the counts of the cell are not looked for.
             self._bounds.forget(question.sums)
-            doubted += [each.root for each in question.cells]
+            doubted += [other.root for other in question.cells]
         keys = cell.searched_keys()
         self._roots.pop(cell, None)
         cell.leave_batch()
@@ -175,13 +175,13 @@ class Search:
                     root.answer = question.answer
                     root.know(self._bounds)
                 else:
-                    self._leave([root])
+                    self._give_up([root])
 
-    def _leave_dense(self) -> None:
+    def _give_up_dense(self) -> None:
         """Have batches with so many clicks that no request tells them apart asked key by key."""
         totals = {root: root.total(self._bounds.low) for root in self._roots}
         dense = min(DENSE, DENSE_SHARE * sum(len(root.keys) for root, total in totals.items() if total))
-        self._leave([root for root in totals if totals[root] >= max(1, dense * len(root.keys))])
+        self._give_up([root for root in totals if totals[root] >= max(1, dense * len(root.keys))])
 
     def _is_sound(self, answer: Answer) -> bool:
         """Return whether an answer has the dimensions of the others, and does not contradict itself."""
