@@ -44,7 +44,7 @@ def test_each_kind_of_error_is_one_line_that_says_what_to_do(
     assert (line.isprintable(), advice in line) == (True, True)
 
 
-#: What is typed, and a part of the error; from "stats range" on, what earlier versions had.
+#: What is typed, and a part of the error.
 USAGE = """
 urls lists                               | `slashtag urls --help`
 urls list --format xml                   | --format
@@ -57,15 +57,8 @@ stats range 2024-06                      | 2024-06-01..2024-06-30
 stats country GB 2024-06                 | --country CC
 stats last month                         | last-month
 top alltime                              | slashtag stats alltime
-demo                                     | make demo
-stats 2024 --all                         | leave it out
 stats 2024 --base-url x                  | SLASHTAG_BASE_URL
-stats 2024 --excel                       | .xlsx
-urls list --orderby date                 | .xlsx
-top --by tag                             | slashtag stats SPAN --by tag
-sync --summary x                         | SLASHTAG_LOG_FORMAT=json
 stats --since 2024-06-01                 | 2024-06-01..2024-06-30
-api GET tags -F page=1                   | parameters
 """
 
 

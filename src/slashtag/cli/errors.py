@@ -32,24 +32,10 @@ _ADVICE = {
     "UnexpectedResponseError": "check SLASHTAG_BASE_URL",
 }
 _SETTINGS = ("base-url", "proxy", "allow-http", "range-end", "concurrency", "timeout", "log-format")
-#: What to type instead of options and commands that there were, or that other programs have.
+#: What to type instead of options that other programs have.
 _INSTEAD = {
     **{f"--{name}": f"set SLASHTAG_{name.replace('-', '_').upper()}" for name in _SETTINGS},
-    **dict.fromkeys(
-        ("--all", "--no-check", "--max-failures", "--hours", "--logo", "--accent"), "leave it out"
-    ),
-    **dict.fromkeys(("--decimal", "--excel"), "-o FILE.xlsx writes a workbook"),
     **dict.fromkeys(("--from", "--since"), "give the days as one SPAN: 2024-06-01..2024-06-30"),
-    **dict.fromkeys(("--orderby", "--created-after", "--updated-after"), "sort or filter -o FILE.xlsx"),
-    **dict.fromkeys(
-        ("tag", "tag-growth", "tag-decline"), "`slashtag stats SPAN --by tag --compare previous`"
-    ),
-    "demo": "`make demo` runs it, or `python examples/demo.py`",
-    "--columns": "rows say slashtag, id, destination and tag anyway",
-    "--summary": "SLASHTAG_LOG_FORMAT=json makes it the last line of stderr",
-    "--no-clicks": "`slashtag export clicks` has every link, also those without clicks",
-    "--slashtag": "it is --new-slashtag",
-    **dict.fromkeys(("--param", "-F"), "fields of a GET, or beside --input, are parameters"),
 }
 
 
@@ -97,7 +83,7 @@ def _of_usage(error: Exception, message: str) -> str:
     """Return what to print of an error of the arguments, which typer found."""
     # Typer asks pydantic where that is installed, which names the kind of the error first.
     text = message.replace("Value error, ", "").rstrip(".")
-    unknown = re.match("(?:No such (?:command '|option: )|Invalid value for '--by': ')([^' (]+)", text)
+    unknown = re.match("No such option: ([^ ]+)", text)
     if unknown and unknown[1] in _INSTEAD:
         text = f"{text}; {_INSTEAD[unknown[1]]}"
     command = getattr(getattr(error, "ctx", None), "command_path", None) or "slashtag"
