@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
 
-from slashtag import SessionClosedError
-from slashtag._fanout import Tasks, results_of, run_workers
+from slashtag import ExportError, SessionClosedError
+from slashtag._fanout import Tasks, in_thread, results_of, run_workers
 
 from .support.sending import PAGE, connect, until
 from .support.wire import Wire, delayed, ok
@@ -155,3 +156,43 @@ async def test_a_stream_is_asked_by_one_task_at_a_time() -> None:
             await anext(pages)
         assert [link.id for link in (await first).items] == [1]
         assert await anext(pages, None) is None
+
+
+async def test_a_function_in_a_thread_ends_before_its_caller_even_if_that_is_cancelled() -> None:
+    go_on, ended = threading.Event(), list[int]()
+
+    def work() -> int:
+        go_on.wait(60)
+        ended.append(1)
+        return 7
+
+    call = asyncio.ensure_future(in_thread(work))
+    for _ in range(3):
+        await asyncio.sleep(0.01)
+        call.cancel()
+    assert not call.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert ended == [1]
+    assert await in_thread(work) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(divmod, 1, 0)
+
+
+async def test_a_failure_in_a_thread_whose_caller_was_cancelled_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go_on = threading.Event()
+
+    def work() -> None:
+        go_on.wait(60)
+        raise ExportError("the disk is full")
+
+    call = asyncio.ensure_future(in_thread(work))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert "the disk is full" in caplog.text

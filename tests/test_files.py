@@ -1,12 +1,10 @@
-"""A file appears whole or not at all; functions in a thread end; paths that are none are refused."""
+"""A file appears whole or not at all; paths that are none are refused."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slashtag import ExportError, InvalidRequestError, RequestTimeoutError
-from slashtag._files import check_local_path, in_thread, object_url
+from slashtag._files import check_local_path, object_url
 from slashtag.tables import AtomicFile
 
 from .support.processes import python
@@ -232,47 +230,7 @@ def test_a_folder_that_is_or_becomes_read_only_is_told_and_hides_no_other_error(
     assert path.read_bytes() == b"before"
 
 
-# --- threads, loops and paths --------------------------------------------------------------------------
-
-
-async def test_a_function_in_a_thread_ends_before_its_caller_even_if_that_is_cancelled() -> None:
-    go_on, ended = threading.Event(), list[int]()
-
-    def work() -> int:
-        go_on.wait(60)
-        ended.append(1)
-        return 7
-
-    call = asyncio.ensure_future(in_thread(work))
-    for _ in range(3):
-        await asyncio.sleep(0.01)
-        call.cancel()
-    assert not call.done()
-    go_on.set()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert ended == [1]
-    assert await in_thread(work) == 7
-    with pytest.raises(ZeroDivisionError):
-        await in_thread(lambda: 1 // 0)
-
-
-async def test_a_failure_in_a_thread_whose_caller_was_cancelled_is_told(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    go_on = threading.Event()
-
-    def work() -> None:
-        go_on.wait(60)
-        raise ExportError("the disk is full")
-
-    call = asyncio.ensure_future(in_thread(work))
-    await asyncio.sleep(0.01)
-    call.cancel()
-    go_on.set()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert "the disk is full" in caplog.text
+# --- paths ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
-"""Workers, background tasks and iterators over their results."""
+"""Workers, functions in a thread, background tasks and iterators over their results."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, TypeVarTuple
 
 from ._errors import ConfigurationError, SessionClosedError, SlashtagError
 
 T = TypeVar("T")
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 #: Most results that wait for their consumer.
 MOST_WAITING = 64
@@ -36,7 +38,7 @@ async def run_workers(items: Iterable[T], work: Callable[[T], Awaitable[object]]
     """
     source = iter(items)
     firsts = list(islice(source, 2))
-    source, left = chain(firsts, source), workers
+    source, left = chain(firsts, source), workers - 1  # that may still begin
     if len(firsts) < 2 or workers == 1:
         # Without a task, which costs half as much as a request.
         for item in source:
@@ -53,7 +55,6 @@ async def run_workers(items: Iterable[T], work: Callable[[T], Awaitable[object]]
 
     try:
         async with asyncio.TaskGroup() as group:
-            left -= 1
             group.create_task(serve())
         return
     except BaseExceptionGroup as errors:
@@ -74,7 +75,22 @@ async def results_of(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> l
         found[n] = await work(given[n])
 
     await run_workers(range(len(given)), keep, len(given))
-    return [found[n] for n in range(len(given))]
+    return [found[n] for n in sorted(found)]
+
+
+async def in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    """Run a function in a thread and wait until it ends, even if cancelled: its file may be closed next."""
+    work = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+    try:
+        await asyncio.wait((work,))
+    except asyncio.CancelledError:
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((work,))
+        if error := work.exception():  # the caller was cancelled: nothing else tells it
+            logging.getLogger("slashtag").warning("failed after it was cancelled: %s", error)
+        raise
+    return work.result()
 
 
 class Tasks:

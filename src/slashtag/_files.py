@@ -1,27 +1,20 @@
-"""Files that appear whole or not at all, paths that are none, functions in a thread."""
+"""Files that appear whole or not at all, and paths that are none."""
 
-import asyncio
-import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TypeVar
 
 from ._errors import ExportError, InvalidRequestError
-
-T = TypeVar("T")
 
 #: Begin of a URL, also as a path has it, with one slash. A single letter is a drive of Windows.
 _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):[/\\]")
 
 #: Schemes of buckets into which files are written.
 BUCKETS = ("s3", "gs", "az")
-
-log = logging.getLogger("slashtag")
 
 
 def object_url(path: str | os.PathLike[str]) -> str | None:
@@ -53,21 +46,6 @@ def check_local_path(path: str | os.PathLike[str]) -> None:
     if found := _URL.match(os.fspath(path)):
         problem = f"{found[1]}://... is a URL, where the path of a file or folder on this machine is needed"
         raise InvalidRequestError(problem)
-
-
-async def in_thread(function: Callable[[], T]) -> T:
-    """Run a function in a thread and wait until it ends, even if cancelled: its file may be closed next."""
-    work = asyncio.get_running_loop().run_in_executor(None, function)
-    try:
-        await asyncio.wait((work,))
-    except asyncio.CancelledError:
-        while not work.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((work,))
-        if (error := work.exception()) is not None:  # the caller was cancelled: nothing else tells it
-            log.warning("failed after it was cancelled: %s", error)
-        raise
-    return work.result()
 
 
 def sync_folder(folder: Path) -> None:

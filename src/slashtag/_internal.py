@@ -10,6 +10,7 @@ from ._core.secret import Secret as Secret
 from ._core.windows import windows as windows
 from ._credentials import strip_invisible as strip_invisible
 from ._fanout import Tasks as Tasks
+from ._fanout import in_thread as in_thread
 from ._fanout import run_workers as run_workers
 from ._journal.file import remove_journal as remove_journal
 from ._resources.urls import check_change as check_change

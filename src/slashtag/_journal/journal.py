@@ -27,7 +27,7 @@ import msgspec
 
 from .._core.call import Call
 from .._core.limits import SETTLING_SECONDS
-from .._files import in_thread
+from .._fanout import in_thread
 from .._records import Page, ShortUrl
 from .file import ADD_ANSWER, ADD_LINK, JournalFile
 

@@ -22,8 +22,7 @@ from .._core.search.search import Search
 from .._core.statistics_answers import RangeAnswer
 from .._core.windows import TimeSlice, Window
 from .._errors import SlashtagError
-from .._fanout import run_workers
-from .._files import in_thread
+from .._fanout import in_thread, run_workers
 from .._summed_statistics import RangeStats, RunningSum, Statistics
 from .run import StatsRun
 
@@ -112,7 +111,7 @@ class _Group(Generic[R]):
         rounds = search.rounds()
         while True:
             async with self._deduction:
-                questions = await in_thread(partial(next, rounds, ()))
+                questions = await in_thread(next, rounds, ())
             await run_workers(questions, partial(self._answer, time_slice), self._run.workers)
             singles = [self._select([name]) for name in search.unresolved]
             search.unresolved.clear()

@@ -4,14 +4,13 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, Results
-from .._files import check_local_path, in_thread
-from .._internal import Tasks
+from .._files import check_local_path
+from .._internal import Tasks, in_thread
 from ..tables import Column, Table, open_table
 from ._changes import ChangeRow, DoubtfulChangesError, read_rows
 from ._doubts import doubts
@@ -100,7 +99,7 @@ class BulkUpdate(Results[RowOutcome]):
             found = await self._plan(file)
             if found.doubts and not self._confirm:
                 raise DoubtfulChangesError(found.doubts)
-            await in_thread(partial(self._record_links, file, found))
+            await in_thread(self._record_links, file, found)
             await self._send(file, found)
 
     def _record_links(self, file: OutcomeFile, found: Preview) -> None:

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from datetime import date, datetime
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +14,8 @@ import dlt
 from filelock import FileLock, Timeout
 
 from .. import ExportError, InvalidRequestError, SlashtagError
-from .._files import check_local_path, in_thread, object_url
+from .._files import check_local_path, object_url
+from .._internal import in_thread
 from ._database import Database
 from ._folder import Folder
 from ._tables import Replacement, Row, Span
@@ -113,12 +113,12 @@ class Warehouse:
     async def rows(self, table: str, span: Span | None = None) -> list[Row]:
         """Return the rows of a table, or those of the days of some months."""
         with self._errors():
-            return await in_thread(partial(self._store.rows, table, span))
+            return await in_thread(self._store.rows, table, span)
 
     async def replace(self, *changes: Replacement) -> None:
         """Replace rows of tables, in a database in one transaction."""
         with self._errors():
-            await in_thread(partial(self._store.replace, changes))
+            await in_thread(self._store.replace, changes)
 
     @contextmanager
     def _errors(self) -> Generator[None, None, None]:

@@ -25,7 +25,7 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._files import in_thread
+from .._internal import in_thread
 from ..counts import no_tag_beside
 from ..tables import CHUNK, AtomicFile, Column, Row, Table, Writer
 
@@ -110,7 +110,7 @@ async def _write_pages(writer: Writer, listing: Listing[Any], row_of: Callable[[
     written = 0
     async with listing.pages() as pages:
         async for page in pages:
-            await in_thread(partial(writer.write, list(map(row_of, page.items))))
+            await in_thread(writer.write, list(map(row_of, page.items)))
             written += len(page.items)
     return Summary(rows=written)
 
@@ -256,7 +256,7 @@ class _Series:
     async def flush(self) -> None:
         rows, self._waiting = self._waiting, []
         if rows:
-            await in_thread(partial(self._writer.write, rows))
+            await in_thread(self._writer.write, rows)
         self.written += len(rows)
 
 
