@@ -7,6 +7,7 @@ import os
 from contextlib import AsyncExitStack
 from copy import copy
 from functools import partial
+from logging import INFO, WARNING
 from math import inf
 from numbers import Real
 from time import time
@@ -27,7 +28,6 @@ from ._core.windows import RangeEnd
 from ._credentials import Credentials, Proxy, account_hash, parse_base_url
 from ._errors import ConfigurationError, InvalidRequestError, SessionClosedError
 from ._fanout import Tasks
-from ._files import check_local_path
 from ._records import ShortUrl
 from ._resources.listing import Listing
 from ._resources.stats import Stats
@@ -150,14 +150,14 @@ class AsyncSession:
         self._is_view = False
         self._closing = asyncio.Lock()
         self._journal: Journal | None = None
-        notify = partial(tell, name)
         if journal is not None:
             # Imported here: most sessions have no journal and do not need sqlite3.
             from ._journal.journal import Journal
 
-            check_local_path(journal)
-            self._journal = Journal(journal, str(base), credentials.apikey, journal_max_age, notify)
-        admission = Admission(Throttle(self._concurrency, rate, notify))
+            self._journal = Journal(
+                journal, str(base), credentials.apikey, journal_max_age, partial(tell, name, WARNING)
+            )
+        admission = Admission(Throttle(self._concurrency, rate, partial(tell, name, INFO)))
         self._use(
             Sender(
                 self._transport,

@@ -12,7 +12,6 @@ Pages are always requested: a listing costs a request for 500 links.
 """
 
 import hashlib
-import logging
 import os
 import sqlite3
 import threading
@@ -28,6 +27,7 @@ import msgspec
 from .._core.call import Call
 from .._core.limits import SETTLING_SECONDS
 from .._fanout import in_thread
+from .._files import check_local_path
 from .._records import Page, ShortUrl
 from .file import ADD_ANSWER, ADD_LINK, JournalFile
 
@@ -41,7 +41,7 @@ class Journal:
     yet committed. If the file cannot be written, for example on a full disk, that is told once and the job
     goes on without it.
 
-    Raises what `JournalFile` raises.
+    Raises what `check_local_path` and `JournalFile` raise.
     """
 
     def __init__(
@@ -50,8 +50,9 @@ class Journal:
         base_url: str,
         apikey: str,
         max_age: float,
-        notify: Callable[[int, str], object],
+        notify: Callable[[str], object],
     ) -> None:
+        check_local_path(path)
         self._notify = notify
         self._file = JournalFile(Path(path), base_url, apikey)
         self._oldest = time.time() - max_age
@@ -115,7 +116,7 @@ class Journal:
         except sqlite3.Error as error:
             self._is_writable = False
             text = f"the journal {self._file.path} cannot be written ({error})"
-            self._notify(logging.WARNING, f"{text}: the job goes on without it; what it has is kept")
+            self._notify(f"{text}: the job goes on without it; what it has is kept")
 
     async def aclose(self) -> None:
         """Commit queued answers and close the file."""

@@ -6,10 +6,10 @@ The only module that uses tenacity.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Hashable
 from contextlib import suppress
+from logging import DEBUG, INFO, WARNING
 from math import inf
 from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -171,17 +171,20 @@ class Sender(Struct, eq=False):
         return max(own, pause_of_503(state.last))
 
     def _note_pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
-        """Count and tell a pause; as a warning if the call waits for long, or no answer was good yet."""
+        """Count and tell a pause, as a warning where the service seems not to answer, or the call waits long.
+
+        There may be thousands: one in QUIET seconds is a warning.
+        """
         error, metrics, now = state.last, self.metrics, state.loop.time()
         is_asked = asks_to_wait(error)
         if is_asked:
             state.waited += seconds
         else:
             state.spent += seconds
-        level = logging.INFO
-        is_long = state.waited + state.spent > LONG_WAIT or metrics.last_success is None
-        if is_long and now >= metrics._quiet_until:
-            level, metrics._quiet_until = logging.WARNING, now + QUIET
+        level = INFO
+        is_down = self.admission.throttle.outage.is_on or metrics.last_success is None
+        if (is_down or state.waited + state.spent > LONG_WAIT) and now >= metrics._quiet_until:
+            level, metrics._quiet_until = WARNING, now + QUIET
         what = "waits" if is_asked else f"attempt {state.attempts} failed"
         fields = _fields(call, error, attempt=state.attempts, seconds=seconds)
         tell(metrics.name, level, f"{error}; {what}, again in {seconds:.2f} s", **fields)
@@ -286,7 +289,7 @@ class Sender(Struct, eq=False):
     def _report_unreadable(self, what: str) -> None:
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
         metrics = self.metrics
-        level = logging.DEBUG if metrics.unreadable else logging.WARNING
+        level = DEBUG if metrics.unreadable else WARNING
         tell(metrics.name, level, f"cannot be read: {self.transport.scrubber.text(what)[:UNREADABLE_SHOWN]}")
         metrics.unreadable += 1
 
@@ -311,7 +314,7 @@ class Sender(Struct, eq=False):
         self, call: Call[Any], seconds: float, error: SlashtagError | None = None, **fields: float
     ) -> None:
         """Log an answer, or a failure, with a redacted target."""
-        if not log.isEnabledFor(logging.DEBUG):
+        if not log.isEnabledFor(DEBUG):
             return
         if error is None:
             what = f"{fields['status']}, {fields['bytes']} bytes"
@@ -323,7 +326,7 @@ class Sender(Struct, eq=False):
         shown = (f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in cut)
         text = f"{call.method} {call.path}?{'&'.join(shown)}".removesuffix("?")
         text += f": {what}, {seconds:.3f} s"
-        tell(self.metrics.name, logging.DEBUG, text, **_fields(call, error, duration=seconds, **fields))
+        tell(self.metrics.name, DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 
 
 def _fields(call: Call[Any], error: SlashtagError | None, **fields: float | None) -> dict[str, object]:
