@@ -176,7 +176,7 @@ def test_shares_are_of_the_group_unless_a_whole_is_given(question: tuple[Spans, 
 def test_the_day_that_is_not_over_is_in_no_average(question: tuple[Spans, Rows, Rows]) -> None:
     spans, now, _ = question
     days = {(day,): n for (_, day), n in now.items()}
-    for label, average in averages(days, "weekday", spans.last).items():
+    for label, average in averages(days, spans.last).items():
         of = [n for (day,), n in days.items() if label_of(day, "weekday") == label and day != str(spans.last)]
         assert average == round(sum(of) / len(of), 1)
 

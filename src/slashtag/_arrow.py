@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Literal
 
-import msgspec
-
 from ._errors import ExportError
 
 Kind = Literal["text", "int", "date", "timestamp", "float", "bool"]
@@ -19,16 +17,13 @@ _TYPE = {
 }
 
 
-def arrow_columns(
-    kinds: Mapping[str, Kind], columns: Iterable[Iterable[Any]], about: Mapping[str, Any] | None = None
-) -> Any:
-    """Return a pyarrow.Table of named and typed columns; `about` is kept as JSON in the schema's metadata.
+def arrow_columns(kinds: Mapping[str, Kind], columns: Iterable[Iterable[Any]]) -> Any:
+    """Return a pyarrow.Table of named and typed columns.
 
     Raises ExportError without pyarrow, and for a count that int64 cannot hold.
     """
     arrow = import_extra("parquet", "pyarrow")
-    metadata = None if about is None else {"slashtag": msgspec.json.encode(about)}
-    schema = arrow.schema([(name, _TYPE[kind]) for name, kind in kinds.items()], metadata)
+    schema = arrow.schema([(name, _TYPE[kind]) for name, kind in kinds.items()])
     try:
         return arrow.table(list(columns) or [()] * len(schema), schema=schema)
     except (OverflowError, arrow.ArrowInvalid) as error:

@@ -255,8 +255,8 @@ def shares(rows: Mapping[Labels, int], whole: int | None = None) -> dict[Labels,
     return {of: percent(n, sums[of[:-1]] if whole is None else whole) for of, n in rows.items()}
 
 
-def averages(days: Mapping[tuple[str, ...], int], unit: str, not_over: date | None) -> dict[str, float]:
-    """Return the clicks a day of each label that days are rolled up to, but for the day that is not over."""
+def averages(days: Mapping[tuple[str, ...], int], not_over: date | None) -> dict[str, float]:
+    """Return the clicks a day of each weekday, but for the day that is not over."""
     over = {labels: n for labels, n in days.items() if labels[-1] != str(not_over)}
-    number = Counter(label_of(labels[-1], unit) for labels in over)
-    return {labels[-1]: round(n / number[labels[-1]], 1) for labels, n in rolled(over, unit).items()}
+    number = Counter(label_of(labels[-1], "weekday") for labels in over)
+    return {labels[-1]: round(n / number[labels[-1]], 1) for labels, n in rolled(over, "weekday").items()}

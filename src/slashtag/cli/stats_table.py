@@ -45,7 +45,7 @@ class StatsTable:
             if self._unit:
                 self._days.update(label_of(str(day), self._unit) for day in days_of(first, last))
             if by == Breakdown("", "weekday"):
-                self._averages = averages(counted[0].rows, "weekday", None if resolved.is_over else last)
+                self._averages = averages(counted[0].rows, None if resolved.is_over else last)
         self.names = [*by.names, "clicks", "percent"] if by.names else ["dimension", "label", "clicks"]
         self.names += ["days"] * bool(self._days) + ["clicks_per_day"] * bool(self._averages)
         self.names += ["compared_with", "clicks_before", "change_percent"] * self._is_compared
