@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 from typer import Option
 
 from ... import ConfigurationError, InvalidRequestError, parse_zone
-from ..._internal import Secret, strip_invisible
+from ..._internal import Secret
 from ..._saved_logins import (
     VARIABLES,
     Login,
@@ -67,7 +67,7 @@ async def login(
     if not changed:
         found = replace(
             found,
-            base_url=strip_invisible(os.environ.get("SLASHTAG_BASE_URL") or _ask("address of the service")),
+            base_url=os.environ.get("SLASHTAG_BASE_URL") or _ask("address of the service"),
             apikey=Secret(_ask("apikey", is_secret=True)),
             apisecret=Secret(_ask("apisecret", is_secret=True)),
         )
@@ -94,8 +94,8 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _ask(what: str, *, is_secret: bool = False) -> str:
     if sys.stdin.isatty():
-        return strip_invisible(typer.prompt(what, hide_input=is_secret, err=True))
-    line = strip_invisible(sys.stdin.readline())
+        return str(typer.prompt(what, hide_input=is_secret, err=True))
+    line = sys.stdin.readline().strip()
     if not line:
         raise InvalidRequestError(f"no {what} on stdin")
     return line
