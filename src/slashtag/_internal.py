@@ -5,10 +5,10 @@ nothing of the service (`LEAVES` there), and otherwise only these, which may cha
 only if the public interface is not sufficient.
 """
 
+from ._core.batches import check_selector as check_selector
 from ._core.countries import countries as countries
 from ._core.secret import Secret as Secret
 from ._core.windows import windows as windows
-from ._credentials import strip_invisible as strip_invisible
 from ._fanout import Tasks as Tasks
 from ._fanout import in_thread as in_thread
 from ._fanout import run_workers as run_workers

@@ -240,8 +240,6 @@ async def test_a_range_that_is_not_over_ends_today(
     [
         {"keys": ["a"], "tags": ["b"]},
         {"keys": ["a"], "by": "tag"},
-        {"tags": "spring"},
-        {"keys": "spring"},
     ],
 )
 async def test_a_wrong_selector_is_a_type_error(

@@ -147,9 +147,11 @@ async def test_hours_of_a_day_that_is_over_and_do_not_add_up_are_logged(
         assert ("2024-10-30" in caplog.text, session.metrics.inconsistent) == (is_over, is_over)
 
 
-async def test_more_than_32_days_are_refused_before_anything_is_sent(
+async def test_more_than_32_days_or_a_text_as_tags_are_refused_before_anything_is_sent(
     session: AsyncSession, box: Sandbox
 ) -> None:
+    with pytest.raises(TypeError):
+        await hourly_clicks(session, *["2024-01-01"] * 2, tags="ab")
     with pytest.raises(InvalidRequestError, match="32 days"):
         await hourly_clicks(session, "2024-01-01", "2024-02-02")
     assert box.requests == []

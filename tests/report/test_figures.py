@@ -140,7 +140,6 @@ async def test_links_without_a_tag_have_what_all_tags_leave_also_one_of_that_nam
         ("2024-01-01T00:00:00+00:00..2024-01-02T12:00:00+00:00", {}),
         ("2024-01", {"keys": ["a"], "tags": ["newsletter"]}),
         ("2024-01", {"keys": ["a"], "untagged": True}),
-        ("2024-01", {"keys": "spring"}),
     ],
 )
 async def test_what_a_report_cannot_be_about_is_refused_unsent(

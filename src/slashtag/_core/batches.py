@@ -122,13 +122,13 @@ def select(
     return [Selector(tag=name) for name in dict.fromkeys(map(check_tag, tags))]
 
 
-def check_selector(keys: object, tag: object, tags: object) -> None:
-    """Raise TypeError unless exactly one selector is given, and for a text instead of several."""
-    if (keys is None) + (tag is None) + (tags is None) != 2:
-        raise TypeError("pass exactly one of keys=, tag= and tags=")
-    for name, given in (("keys", keys), ("tags", tags)):
+def check_selector(least: int, **selectors: object) -> None:
+    """Raise TypeError for several selectors, fewer than `least`, and a text instead of several."""
+    if not least <= sum(given is not None for given in selectors.values()) <= 1:
+        raise TypeError(f"pass {'exactly' if least else 'at most'} one of {', '.join(selectors)}")
+    for name in ("keys", "tags"):
         # It is an iterable of its characters.
-        if isinstance(given, str | bytes):
+        if isinstance(given := selectors[name], str | bytes):
             raise TypeError(f"{name} takes an iterable, not one {type(given).__name__}: {name}=[...]")
 
 

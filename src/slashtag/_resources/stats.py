@@ -78,7 +78,7 @@ class Stats:
         common selector; Limits.
         """
         check_query(query)
-        check_selector(keys, tag, tags)
+        check_selector(1, keys=keys, tag=tag, tags=tags)
         run = self._run(None, None)  # counts slashtags that cannot be requested
         plan = self._plan(run, query, keys, tag, tags, timezone)
         return replace(plan, missing=run.missing)
@@ -290,7 +290,7 @@ class Stats:
         With `by_hits` links that are likely to have clicks are adjacent, which only takes fewer requests.
         """
         check_query(query)
-        check_selector(keys, tag, tags)
+        check_selector(1, keys=keys, tag=tag, tags=tags)
         plain: Any = keys
         if isinstance(keys, Listing):
             plain = await plain.to_list()

@@ -25,7 +25,7 @@ from .. import (
     Tag,
     parse_zone,
 )
-from .._internal import in_thread
+from .._internal import check_selector, in_thread
 from ..counts import no_tag_beside
 from ..tables import CHUNK, AtomicFile, Column, Row, Table, Writer
 
@@ -148,8 +148,7 @@ async def export_clicks(
     """
     zone = parse_zone(timezone)
     query = _until_today(query, zone)
-    if (keys is not None and tags is not None) or isinstance(keys, str) or isinstance(tags, str):
-        raise TypeError("pass keys=[...] or tags=[...], not both")
+    check_selector(0, keys=keys, tags=tags)
     if by == "tag" and keys is not None:
         raise TypeError("by='tag' goes without keys")
     tags = None if tags is None else list(tags)

@@ -14,7 +14,7 @@ from .. import (
     Progress,
     parse_zone,
 )
-from .._internal import run_workers, tell, windows
+from .._internal import check_selector, run_workers, tell, windows
 
 #: The longest span of hours, in days, and the most of them that are counted at once.
 MOST_DAYS, WORKERS = 32, 64
@@ -42,6 +42,7 @@ async def hourly_clicks(
     cannot be requested is left out with a warning: `collect` of the same days counts it in `missing`. Raises
     what `collect` raises. See docs/service.md, Statistics for a date or date range.
     """
+    check_selector(0, keys=keys, tags=tags)
     session = session._as_one_operation()
     zone, now = parse_zone(timezone), datetime.now(UTC)
     query = DateRange(start, end)

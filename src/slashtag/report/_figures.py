@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from .. import AsyncSession, DateRange, InvalidRequestError, Keys, Progress, RangeStats, ShortUrl, parse_zone
+from .._internal import check_selector
 from .._wording import many
 from ..counts import Compared, Period, Rows, Spans, compared, count, no_tag_beside
 
@@ -89,12 +90,7 @@ async def build(
     anything is sent, TypeError for a wrong selector, and what requests raise. See docs/service.md, Statistics
     for a date or date range.
     """
-    if (
-        (keys is not None) + (tags is not None) + untagged > 1
-        or isinstance(keys, str)
-        or isinstance(tags, str)
-    ):
-        raise TypeError("pass keys=[...], tags=[...] or untagged=True, one of them")
+    check_selector(0, keys=keys, tags=tags, untagged=untagged or None)
     zone = parse_zone(timezone)
     now = datetime.now(UTC).astimezone(zone)
     _, span, previous = period = Period.at(now, query, compare)
