@@ -1,10 +1,9 @@
 """A service of canned answers in a process of its own: as little as can answer HTTP.
 
-python benchmarks/_server.py [--delay SECONDS | --delay LOW-HIGH] [--pages N] [--referrers N]
-    [--certificate FILE]
+python benchmarks/_server.py [--delay SECONDS] [--pages N]
 
 It prints its port. It answers GETs under /api/v1: `urls` with pages of links, anything else with statistics
-of about 140 entries, 40 of them referrers unless told otherwise.
+of about 140 entries, 40 of them referrers.
 It ends with its standard input, so that nothing is left of it when the benchmark is killed.
 """
 
@@ -13,8 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+#: Of all answers: after every period.
+DATE = b"Mon, 02 Dec 2024 12:00:00 GMT"
 PAGE_SIZE = 500
 FIRST_ID = 100_000_000  # all ids have nine digits, so that all pages have the same length
 _COUNTRIES = (
@@ -32,8 +31,8 @@ _COUNTRIES = (
 
 
 @cache
-def statistics(start: date, end: date, referrers: int = 40) -> bytes:
-    """Give the answer for a range of days: 140 entries where it has 32 of them and 40 referrers."""
+def statistics(start: date, end: date) -> bytes:
+    """Give the answer for a range of days: 140 entries where it has 32 of them."""
     days = [start + timedelta(days=n) for n in range((end - start).days + 1)]
     clicks = {day.isoformat(): 100 + n for n, day in enumerate(days)}
     dimensions = {
@@ -41,7 +40,7 @@ def statistics(start: date, end: date, referrers: int = 40) -> bytes:
         "browser": {f"Browser {n}": 100 + n for n in range(15)},
         "platform": {f"Platform {n}": 100 + n for n in range(14)},
         "country": {code: 100 + n for n, code in enumerate(_COUNTRIES.split())},
-        "referrer": {f"news-{n:02}.example.com": 100 + n for n in range(referrers)},
+        "referrer": {f"news-{n:02}.example.com": 100 + n for n in range(40)},
     }
     # Days and labels add up to the total, or the answer would be inconsistent.
     total = max(sum(counts.values()) for counts in (clicks, *dimensions.values()))
@@ -87,8 +86,8 @@ def page(number: int, pages: int) -> bytes:
 
 
 def _http(body: bytes) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-    return head + body
+    head = b"HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % (DATE, len(body)) + body
 
 
 class Service(asyncio.Protocol):
@@ -96,8 +95,7 @@ class Service(asyncio.Protocol):
 
     answers: ClassVar[dict[bytes, bytes]] = {}
     pages = 200
-    referrers = 40
-    low = high = 0.0
+    delay = 0.0
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -108,9 +106,8 @@ class Service(asyncio.Protocol):
         *requests, self._received = data.split(b"\r\n\r\n")
         for request in requests:
             answer = self._answer(request.split(b" ", 2)[1])
-            if self.high:
-                delay = random.uniform(self.low, self.high)
-                asyncio.get_running_loop().call_later(delay, self._write, answer)
+            if self.delay:
+                asyncio.get_running_loop().call_later(self.delay, self._write, answer)
             else:
                 self._transport.write(answer)
 
@@ -134,33 +131,28 @@ class Service(asyncio.Protocol):
         answer = self.answers.get(span)
         if answer is None:
             start, end = (date.fromisoformat(bound[:10].decode()) for bound in span.split(b","))
-            answer = self.answers[span] = _http(statistics(start, end, self.referrers))
+            answer = self.answers[span] = _http(statistics(start, end))
         return answer
 
 
-async def _serve(certificate: str) -> None:
+async def _serve() -> None:
     loop = asyncio.get_running_loop()
-    context = None
-    if certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-    server = await loop.create_server(Service, "127.0.0.1", 0, backlog=1024, ssl=context)
+    server = await loop.create_server(Service, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 
 
 @contextmanager
-def running(delay: str = "0", pages: int = 200, referrers: int = 40, certificate: str = "") -> Iterator[str]:
-    """Run the service for a while, over TLS with a certificate; gives its base_url."""
-    options = ["--delay", delay, "--pages", str(pages), "--referrers", str(referrers)]
-    options += ["--certificate", certificate]
+def running(delay: float = 0.0, pages: int = 200) -> Iterator[str]:
+    """Run the service for a while; gives its base_url."""
+    options = ["--delay", str(delay), "--pages", str(pages)]
     command = [sys.executable, str(Path(__file__)), *options]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield f"{'https' if certificate else 'http'}://127.0.0.1:{int(process.stdout.readline())}/api/v1"
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/api/v1"
     finally:
         process.kill()
         process.wait()
@@ -172,20 +164,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--delay", default="0", help="seconds before each answer: one number or LOW-HIGH")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--pages", type=int, default=200)
-    parser.add_argument("--referrers", type=int, default=40)
-    parser.add_argument("--certificate", default="", help="file of a certificate and its key: serve TLS")
     options = parser.parse_args()
-    Service.referrers = options.referrers
-    low, _, high = options.delay.partition("-")
-    Service.low, Service.high, Service.pages = float(low), float(high or low), options.pages
+    Service.delay, Service.pages = options.delay, options.pages
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_serve(options.certificate))
+        asyncio.run(_serve())
     else:
-        uvloop.run(_serve(options.certificate))
+        uvloop.run(_serve())
 
 
 if __name__ == "__main__":

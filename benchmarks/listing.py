@@ -36,7 +36,7 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
     """Measure at both distances."""
     pages = scaled(200, size, 3)
     for distance in (0.020, 0.100):
-        with _server.running(str(distance), pages) as base_url:
+        with _server.running(distance, pages) as base_url:
             # Pages are made once by the service: not at the expense of the first.
             asyncio.run(read(base_url, pages, 32))
             work = {

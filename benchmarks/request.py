@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, ExitStack
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
@@ -32,6 +33,7 @@ TIMEOUT = 30.0
 HEADERS = {"apikey": "k" * 24, "apisecret": "s" * 16, "Accept": "application/json"}
 ACCOUNT = {"apikey": HEADERS["apikey"], "apisecret": HEADERS["apisecret"]}
 SPAN = ("2024-01-01", "2024-02-01")
+YEARS = DateRange("2021-01-01", "2024-01-31")  # 36 requests a batch
 RANGE = "2024-01-01T00:00:00+00:00,2024-02-01T23:59:59+00:00"
 #: Batches of slashtags: each request has its own.
 BATCHES = [[f"campaign-{batch:04}-{n:03}" for n in range(100)] for batch in range(1_500)]
@@ -183,6 +185,15 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
             keys = [key for batch in BATCHES[:requests] for key in batch]
             runner.run(session.stats.collect(DateRange(*SPAN), keys=keys))
 
+        async def job(requests: int, journal: Path | None = None) -> None:
+            keys = [key for batch in BATCHES[: requests // 36] for key in batch]
+            async with AsyncSession(base_url, **ACCOUNT, journal=journal) as client:
+                await client.stats.collect(YEARS, keys=keys)
+
+        def with_journal(requests: int) -> None:
+            with TemporaryDirectory() as folder:
+                runner.run(job(requests, Path(folder) / "journal"))
+
         for what, requests, ours, theirs, goal in (
             ("one collect a call", 140, work(collect), work(hand.collect), "<= 1.3"),
             ("session.request", 140, work(request), work(hand.request), "<= 1.3"),
@@ -194,6 +205,9 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
             yield Row(
                 f"{what} / by hand over aiohttp", ratio(costs["ours"], costs["theirs"]), goal=goal, note=note
             )
+        jobs = {"with": with_journal, "without": lambda requests: runner.run(job(requests))}
+        costs = taking_turns(jobs, max(n, 36), rounds)
+        yield Row("collect of 3 years, with a journal / without", ratio(*costs.values()), goal="<= 1.15")
         for in_flight, requests in ((1, 60), (16, 320)):
             n = scaled(requests, size, in_flight)
             runs = {"ours": work(request, in_flight)}

@@ -124,9 +124,8 @@ async def test_no_file_of_it_holds_the_key_or_the_secret(path: Path) -> None:
         assert secret.encode("utf-16-le") not in raw
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
-async def test_every_file_of_it_is_for_its_owner_only(path: Path, umask: int) -> None:
-    before = os.umask(umask)
+async def test_every_file_of_it_is_for_its_owner_only(path: Path) -> None:
+    before = os.umask(0)
     try:
         kept = journal(path)
         kept.keep(call(), None, b"body", NOW.timestamp())
@@ -149,7 +148,9 @@ async def test_a_file_cut_short_is_told(path: Path) -> None:
     refused(path, "damaged")
 
 
-@pytest.mark.parametrize("damage", ["DELETE FROM job", "UPDATE answer SET body = x'7b'"])
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM job", "UPDATE answer SET body = x'7b'", "UPDATE links SET names = x'7b'"]
+)
 async def test_a_row_that_cannot_be_read_is_told(path: Path, damage: str) -> None:
     with Sandbox(urls=1) as box:
         for told in (nullcontext(), pytest.raises(JournalError, match="damaged")):

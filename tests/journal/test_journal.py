@@ -204,10 +204,10 @@ def rename(box: Sandbox, link: int, slashtag: str) -> None:
 async def test_a_slashtag_that_one_of_its_links_has_lost_is_asked_again(path: Path) -> None:
     """Also where the job asks about the other link alone."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
-        kept, other = box.add_url("sale"), box.add_url("sale", domain_id=1)
-        for link in (kept, other):
+        kept, other, third = [box.add_url("sale", domain_id=n) for n in range(3)]
+        for link in (kept, other, third):
             box.add_click(link, datetime(2023, 5, 5, tzinfo=UTC))
-        for total in (2, 1):
+        for total in (3, 2):
             async with client(box, journal=path) as job:
                 links = [link for link in await job.urls.list().to_list() if link.id == kept]
                 assert (await job.stats.collect(SPAN, keys=links)).total == total

@@ -29,9 +29,7 @@ def committed(journal: Path) -> set[bytes]:
 
 def asked(arrivals: Iterable[Arrival], links: Iterable[Any]) -> set[bytes]:
     """Name what arrived, as the journal does that was told of these links of the account."""
-    ids: dict[str, set[int]] = {}
-    for link in links:
-        ids.setdefault(link.slashtag, set()).add(link.id)
+    ids = {link.slashtag: (link.id,) for link in links}
     names: set[bytes] = set()
     for arrival in arrivals:
         call = Call(
@@ -39,6 +37,7 @@ def asked(arrivals: Iterable[Arrival], links: Iterable[Any]) -> set[bytes]:
             path=arrival.path.removeprefix("/api/v1/"),
             params=tuple(arrival.query.items()),
             returns=object,
+            link_ids=tuple(ids[key] for key in arrival.query.get("url_keys", "").split(",") if key),
         )
-        names.add(request_name(call, ids))
+        names.add(request_name(call, {}))
     return names

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,16 @@ from .._credentials import account_hash
 from .._errors import JournalError
 
 #: Application id of SQLite: "slt", and the version of the format.
-KIND = 0x736C7407
+KIND = 0x736C7408
 _SCHEMA = (
     f"PRAGMA application_id={KIND}",
     "CREATE TABLE job (salt TEXT NOT NULL, account BLOB NOT NULL)",
     "CREATE TABLE answer (request BLOB PRIMARY KEY, made REAL NOT NULL, body BLOB NOT NULL)",
-    # Ids of links, or slashtags.
-    "CREATE TABLE link (place INTEGER PRIMARY KEY, name NOT NULL)",
+    # JSON arrays of ids of links, or of slashtags.
+    "CREATE TABLE links (names BLOB NOT NULL)",
 )
 ADD_ANSWER = "INSERT OR REPLACE INTO answer VALUES (?, ?, ?)"
-ADD_LINK = "INSERT INTO link VALUES (?, ?)"
+ADD_LINKS = "INSERT INTO links VALUES (?)"
 
 
 class JournalFile:
@@ -47,8 +49,6 @@ class JournalFile:
         try:
             if not path.exists():
                 path.touch(0o600)
-                with suppress(PermissionError):  # some network folders have no modes
-                    path.chmod(0o600)  # whatever the umask is
             # Absolute: a file may be named ":memory:", which is special in SQLite.
             file = sqlite3.connect(path.absolute(), timeout=1, isolation_level=None, check_same_thread=False)
             try:
@@ -59,7 +59,8 @@ class JournalFile:
         except sqlite3.OperationalError as error:
             is_locked = "locked" in str(error)
             why = "is in use by another session or export" if is_locked else f"cannot be opened: {error}"
-        except (sqlite3.DatabaseError, AttributeError, TypeError) as error:  # a damaged row has None
+        # A damaged row may have None, or no JSON.
+        except (sqlite3.DatabaseError, AttributeError, TypeError, ValueError) as error:
             raise self._unfit(f"is not a journal, or is damaged ({error})") from None
         except OSError as error:
             why = f"cannot be opened: {error.strerror}"
@@ -90,7 +91,8 @@ class JournalFile:
         # While it is open only its log is written, which does not wait for the disk.
         file.execute("PRAGMA wal_autocheckpoint=0")
         self._last = _one(file, "SELECT coalesce(max(rowid), 0) FROM answer")
-        self.places = dict(file.execute("SELECT name, place FROM link"))
+        orders = file.execute("SELECT names FROM links ORDER BY rowid")
+        self.places = dict(zip(chain.from_iterable(json.loads(names) for (names,) in orders), count()))
 
     def _unfit(self, why: str) -> JournalError:
         return JournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
@@ -109,8 +111,8 @@ class JournalFile:
         try:
             with self._lock:
                 assert self._connection is not None
-                found: tuple[float, bytes] | None
-                found = self._connection.execute(query, (request, self._last)).fetchone()
+                rows = self._connection.execute(query, (request, self._last))
+                found: tuple[float, bytes] | None = rows.fetchone()
                 return found
         except sqlite3.DatabaseError as error:
             problem = f"the journal {self.path} is damaged ({error}): remove it to begin anew"

@@ -16,20 +16,22 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, repeat
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import msgspec
 
+from .._core.batches import LinkIds
 from .._core.call import Call
 from .._core.limits import SETTLING_SECONDS
 from .._fanout import in_thread
 from .._files import check_local_path
 from .._records import Page, ShortUrl
-from .file import ADD_ANSWER, ADD_LINK, JournalFile
+from .file import ADD_ANSWER, ADD_LINKS, JournalFile
 
 COMMIT_SECONDS = 0.2
 
@@ -57,10 +59,10 @@ class Journal:
         self._file = JournalFile(Path(path), base_url, apikey)
         self._oldest = time.time() - max_age
         #: Ids of the links that this session has listed, by slashtag.
-        self._listed: dict[str, set[int]] = {}
+        self._listed: dict[str, LinkIds] = {}
         #: Commits to the file.
         self._thread = ThreadPoolExecutor(1, "slashtag-journal")
-        self._queue: SimpleQueue[tuple[str, list[Any]]] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         self._closed = threading.Event()
         self._is_writable = True
 
@@ -74,16 +76,16 @@ class Journal:
         made, body = self._file.find(request_name(call, self._listed)) or (0.0, None)
         return body if made >= self._oldest and had_ended(call, made) else None
 
-    def order(self, names: Iterable[int | str]) -> list[int | str]:
+    def order(self, names: Collection[int | str]) -> list[int | str]:
         """Return ids of links, or slashtags, in the order in which the job has asked about them first.
 
         So a run that is repeated makes the same batches: a link that was added since comes last, and one that
-        was removed moves those after it.
+        was removed moves those after it. Each is given once.
         """
-        names, places = list(names), self._file.places
-        # Each new one gets the next place.
-        added = [(places.setdefault(name, len(places)), name) for name in names if name not in places]
-        self._put(ADD_LINK, added)
+        places = self._file.places
+        if added := [name for name in names if name not in places]:
+            places.update(zip(added, count(len(places))))
+            self._put(ADD_LINKS, msgspec.json.encode(added))
         return sorted(names, key=places.__getitem__)
 
     def keep(self, call: Call[Any], data: object, body: bytes, made: float | None) -> None:
@@ -91,14 +93,15 @@ class Journal:
         if isinstance(data, Page):
             for link in data.items:  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
                 if isinstance(link, ShortUrl) and link.slashtag:
-                    self._listed.setdefault(link.slashtag, set()).add(link.id)
+                    known = self._listed.get(link.slashtag, ())
+                    self._listed[link.slashtag] = tuple(sorted({*known, link.id}))
         # Without a Date it is not known whether a period had ended.
         if _is_kept(call) and made is not None and had_ended(call, made):
-            self._put(ADD_ANSWER, [(request_name(call, self._listed), made, body)])
+            self._put(ADD_ANSWER, request_name(call, self._listed), made, body)
 
-    def _put(self, statement: str, rows: list[Any]) -> None:
-        if not self._closed.is_set() and rows:
-            self._queue.put((statement, rows))
+    def _put(self, statement: str, *row: object) -> None:
+        if not self._closed.is_set():
+            self._queue.put((statement, row))
             if self._queue.qsize() == 1:
                 self._thread.submit(self._commit)
 
@@ -108,8 +111,8 @@ class Journal:
         rows: dict[str, list[Any]] = {}
         # Until it is empty: then `_put` has this called again.
         while not self._queue.empty():
-            statement, some = self._queue.get()
-            rows.setdefault(statement, []).extend(some)
+            statement, row = self._queue.get()
+            rows.setdefault(statement, []).append(row)
         try:
             if self._is_writable:
                 self._file.append(rows)
@@ -128,19 +131,16 @@ class Journal:
         self._file.close()
 
 
-def request_name(call: Call[Any], listed: Mapping[str, set[int]]) -> bytes:
+def request_name(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
     """Return a short hash of a request and the ids of its links; the text may have thousands of bytes."""
-    ids: Iterable[Iterable[int]] = call.link_ids
-    if listed and (keys := call.keys):
-        known = call.link_ids or ((),) * len(keys)
-        ids = [{*own, *listed.get(key, ())} for key, own in zip(keys, known, strict=True)]
-    text = msgspec.json.encode((call.path, call.params, ids), order="deterministic")
+    ids = [*map(listed.get, call.keys, call.link_ids or repeat(()))]
+    text = msgspec.json.encode((call.path, call.params, call.link_ids, ids))
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def _is_kept(call: Call[Any]) -> bool:
     """Return whether the links of a call are known: those of a tag may be others later."""
-    return bool(call.keys or call.link_ids)
+    return bool(call.link_ids) or "url_keys" in dict(call.params)
 
 
 def had_ended(call: Call[Any], made: float) -> bool:
