@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 
 from ._core.any_endpoint import Params, any_call
 from ._core.batches import OTHER_PARAMETERS_BYTES
-from ._core.checks import FLAG, POSITIVE_INT, SECONDS, Progress, Rule, check_options
+from ._core.checks import POSITIVE_INT, POSITIVE_SECONDS, SECONDS, Progress, Rule, check_options
 from ._core.limits import MAX_TARGET_BYTES
 from ._core.paging import Paging
 from ._core.retry import RetryPolicy
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
 
 _OPTIONS: dict[str, Rule] = {
     "concurrency": POSITIVE_INT,
-    "timeout": Rule(Real, lambda s: 0 < s < inf, "a positive number of seconds"),
-    "retry": Rule(RetryPolicy | None, lambda _: True, "a RetryPolicy"),
-    "journal": Rule(str | os.PathLike | None, lambda path: path != "", "a path"),
-    "journal_max_age": Rule(Real, lambda s: s >= 0, SECONDS.words),
+    "timeout": POSITIVE_SECONDS,
+    "retry": Rule(RetryPolicy | None, "a RetryPolicy"),
+    "journal": Rule(str | os.PathLike | None, "a path", lambda path: path != ""),
+    "journal_max_age": Rule(Real, SECONDS.words, lambda s: s >= 0),
     "max_response_bytes": POSITIVE_INT,
-    "rate": Rule(Real | None, lambda rate: 0 < rate < inf, "a positive number of requests a second"),
-    "range_end": Rule(str, lambda end: end in ("inclusive", "exclusive"), "'inclusive' or 'exclusive'"),
-    "allow_http": FLAG,
-    "profile": Rule(str | None, lambda name: name != "", "the name of a profile"),
-    "http": Rule(aiohttp.ClientSession | None, lambda _: True, "an aiohttp.ClientSession"),
+    "rate": Rule(Real | None, "a positive number of requests a second", lambda rate: 0 < rate < inf),
+    "range_end": Rule(str, "'inclusive' or 'exclusive'", lambda end: end in ("inclusive", "exclusive")),
+    "allow_http": Rule(bool, "True or False"),
+    "profile": Rule(str | None, "the name of a profile", lambda name: name != ""),
+    "http": Rule(aiohttp.ClientSession | None, "an aiohttp.ClientSession"),
 }
 
 

@@ -41,16 +41,16 @@ def check_int(name: str, value: object, low: int, high: int = MAX_INT) -> int:
 
 
 class Rule(Struct, frozen=True):
-    """What an option must be: its type, a condition that None need not meet, and both in words."""
+    """What an option must be: its type; all of it in words; a condition that None need not meet."""
 
     kind: type | UnionType
-    is_allowed: Callable[[Any], bool]
     words: str
+    is_allowed: Callable[[Any], bool] = lambda _: True
 
 
-POSITIVE_INT = Rule(int, lambda n: n >= 1, "an int, at least 1")
-SECONDS = Rule(Real, lambda s: 0 <= s < inf, "a number of seconds, 0 or more")
-FLAG = Rule(bool, lambda _: True, "True or False")
+POSITIVE_INT = Rule(int, "an int, at least 1", lambda n: n >= 1)
+SECONDS = Rule(Real, "a number of seconds, 0 or more", lambda s: 0 <= s < inf)
+POSITIVE_SECONDS = Rule(Real, "a positive number of seconds", lambda s: 0 < s < inf)
 
 
 def check_options(rules: Mapping[str, Rule], options: Mapping[str, object]) -> None:

@@ -19,7 +19,6 @@ from something in between is to it like another 4xx.
 Anything is repeated after a rate-limit 429, which is no attempt: it waits for `max_wait` at most.
 """
 
-from math import inf
 from numbers import Real
 from typing import Any
 
@@ -39,7 +38,7 @@ from .._errors import (
     UnexpectedResponseError,
 )
 from .call import Call
-from .checks import POSITIVE_INT, SECONDS, Rule, check_options
+from .checks import POSITIVE_INT, POSITIVE_SECONDS, SECONDS, Rule, check_options
 from .throttle.ticket import Ticket
 
 
@@ -68,9 +67,9 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 _RULES: dict[str, Rule] = {
     "max_attempts": POSITIVE_INT,
     # The first attempt has to end within it too.
-    "max_elapsed": Rule(Real, lambda s: 0 < s < inf, "a positive number of seconds"),
+    "max_elapsed": POSITIVE_SECONDS,
     **dict.fromkeys(("backoff_base", "backoff_cap"), SECONDS),
-    "max_wait": Rule(Real | None, SECONDS.is_allowed, SECONDS.words),
+    "max_wait": Rule(Real | None, SECONDS.words, SECONDS.is_allowed),
 }
 
 
