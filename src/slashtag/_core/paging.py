@@ -167,7 +167,7 @@ class PageCursor(Generic[T]):
         self.number += 1
 
     def _problem(self, page: Page[T], size: int, ids: list[int]) -> str | None:
-        """Return why the listing has to be read again, if it has to."""
+        """Return why the listing has to be read again, if it has to; set the `requested_size` for that."""
         number = self.number
         # An empty page may tell that it has 0 items.
         if self._records and size != self._told_size and (ids or size):

@@ -102,6 +102,7 @@ class Journal:
     def _put(self, statement: str, *row: object) -> None:
         if not self._closed.is_set():
             self._queue.put((statement, row))
+            # The first after a commit; what comes until the next is in that.
             if self._queue.qsize() == 1:
                 self._thread.submit(self._commit)
 

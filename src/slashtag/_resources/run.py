@@ -3,8 +3,8 @@
 What fails                                         What follows
 -------------------------------------------------  ---------------------------------------------------------
 a batch is refused (400, 403, 404, 413, 414)       its halves are sent (here, or by `_core/search`)
-a batch fails otherwise, and failures are told     its halves are sent, those of several slashtags once
-a slashtag alone                                   it is asked alone, once each time, in the rest of the run
+a batch fails otherwise, and failures are told     its halves are sent, with one attempt, a slashtag with all
+a slashtag alone                                   it is asked alone, with one attempt, in the rest of the run
 MOST_OF_PARTS parts of batches that failed,        no such part is sent, until another request succeeds, or
 without a success between them                     another batch fails
 MOST_IN_ROW requests, without a success between    nothing more is sent, and all that is left fails as they do
@@ -48,8 +48,8 @@ SAMPLE_PATHS = {"stats/yearly": "stats", "stats/alltime": "stats"}
 #: Statuses of a refusal: a slashtag of the batch may be at fault, or the length of the request.
 REFUSED = frozenset({400, 403, 404, 413, 414})
 #: Failures without a success between them. At first each of the 32 batches that are under way by default may
-#: have a slashtag at fault, and so one of its halves: 64. Where all slashtags of a batch are at fault 199
-#: requests fail; fewer of its parts are sent before other batches show whether the service answers.
+#: have a slashtag at fault, and so one of its halves: 64. Later all slashtags of a batch may be, which takes
+#: 199 requests. If all of the first batch are, others are asked before it has used up the 64.
 MOST_OF_PARTS, MOST_AT_FIRST, MOST_IN_ROW = 48, 64, 256
 
 R = TypeVar("R", bound=Statistics)

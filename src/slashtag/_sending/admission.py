@@ -38,14 +38,14 @@ class Admission:
         self.throttle = throttle
         self._turns: Turns[_Waiter] = Turns()
         self._first_deadline = inf  # no request that waits has an earlier one
-        self._alone = 0  # requests that wait by themselves before they are sent again
+        self._asleep = 0  # requests that wait by themselves before they are sent again
         self._timer: asyncio.TimerHandle | None = None
         self._closing = asyncio.Event()
 
     @property
     def waiting(self) -> int:
         """The number of requests that wait to be sent."""
-        return len(self._turns) + self._alone
+        return len(self._turns) + self._asleep
 
     def enter(self, now: float, ticket: Ticket | None) -> Ticket | None:
         """Return the ticket of a request that may be sent at once, None if it has to `wait`.
@@ -93,13 +93,13 @@ class Admission:
 
     async def sleep(self, seconds: float) -> None:
         """Wait without a turn, or until the session closes."""
-        self._alone += 1
+        self._asleep += 1
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._closing.wait()
         finally:
-            self._alone -= 1
+            self._asleep -= 1
 
     def pump(self) -> None:
         """Admit requests as the throttle allows, give up those whose time is over, set the timer."""

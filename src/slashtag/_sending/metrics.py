@@ -14,11 +14,11 @@ class Metrics:
     """Counters of a session and its views, and their state now; `to_dict()` is JSON.
 
     `name`: the session's; `requests`: calls started; `replayed`: those answered by the journal; `attempts`:
-    requests sent; `retries`: attempts after a failure; `throttled`: 429s; `bytes_received`: of decompressed
-    bodies; `inconsistent`: statistics answers that were added although they contradict themselves, and days
-    to which their hours do not add up; `unreadable`: members of records that are None or have U+FFFD, as they
-    cannot be read, and answers that have it elsewhere;
-    `failures`: attempts that failed, by the name of their error; `statuses`: answers by status;
+    requests sent, those answered 429 too; `retries`: attempts after a failure; `throttled`: 429s;
+    `bytes_received`: of decompressed bodies; `inconsistent`: statistics answers that were added although they
+    contradict themselves, and days to which their hours do not add up; `unreadable`: members of records that
+    are None or have U+FFFD, as they cannot be read, and answers that have it elsewhere; `failures`: attempts
+    that failed, by the name of their error; `statuses`: answers by status;
     `last_success`: when the last good answer came, in epoch seconds, None before the first; `is_outage`:
     whether the service has not answered for so long that one request at a time is sent;
     `learned_rate`: requests per second that the service allows, None while unknown; `in_flight`, `waiting`:

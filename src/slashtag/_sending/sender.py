@@ -189,7 +189,7 @@ class Sender(Struct, eq=False):
         fields = _fields(call, error, attempt=state.attempts, seconds=seconds)
         tell(metrics.name, level, f"{error}; {what}, again in {seconds:.2f} s", **fields)
 
-    async def _turn(self, state: CallState) -> Ticket:
+    async def _wait(self, state: CallState) -> Ticket:
         """Return the ticket of an attempt that has to wait, when it is admitted."""
         admission, policy = self.admission, self.retry
         while True:
@@ -214,7 +214,7 @@ class Sender(Struct, eq=False):
 
         `ticket`: that of one which is admitted already.
         """
-        ticket = ticket or self.admission.enter(state.loop.time(), state.ticket) or await self._turn(state)
+        ticket = ticket or self.admission.enter(state.loop.time(), state.ticket) or await self._wait(state)
         metrics, transport, throttle = self.metrics, self.transport, self.admission.throttle
         metrics.attempts += 1
         metrics.retries += state.is_retry

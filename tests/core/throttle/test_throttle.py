@@ -20,12 +20,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slashtag._core.throttle.outage import FAILURES
-from slashtag._core.throttle.outage import LONGEST as LONGEST_PAUSE
+from slashtag._core.throttle.outage import FAILURES, LONGEST_PAUSE
 from slashtag._core.throttle.throttle import (
     CLUSTER,
     FLOOR,
-    LONGEST,
+    LONGEST_REFUSED,
     PACED,
     START,
     WAIT,
@@ -165,7 +164,9 @@ def test_the_waits_of_a_refused_call_at_least_double(told: list[float | None]) -
         waits.append(throttle.rejected(ticket, now, retry_after) - now)
         throttle.accepted(throttle.depart(now + 0.001), now + 0.002)
         now += waits[-1]
-    least = [max(min(WAIT * 2.0**n, LONGEST) * (n > 0), seconds or 0.0) for n, seconds in enumerate(told)]
+    least = [
+        max(min(WAIT * 2.0**n, LONGEST_REFUSED) * (n > 0), seconds or 0.0) for n, seconds in enumerate(told)
+    ]
     assert all(wait >= seconds - 1e-6 for wait, seconds in zip(waits, least, strict=True))
 
 

@@ -3,7 +3,7 @@
 A failure is a 5xx, a 408, or no answer; an answer is all else. While others are answered it concerns its own
 request alone. FAILURES more, of requests that were sent after the first one had failed, with no answer
 between them, are an outage: one request at a time departs, after a pause of half of the time since the first
-failure, up to LONGEST. The Retry-After of a 503 makes a pause longer, up to all of that time: one wrong
+failure, up to LONGEST_PAUSE. The Retry-After of a 503 makes a pause longer, up to all of that time: one wrong
 answer costs little, a real pause is kept.
 
 Any answer ends an outage, and nothing is learnt from it: it is idle time, after which all is as before.
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from math import inf
 
 FAILURES = 5  # fewer may be chance; with 7 a single call would use up the attempts that it has by default
-SHORTEST, LONGEST = 0.05, 15.0  # seconds of a pause: 300 s without an answer take about 40 requests
-FORGOTTEN = 300.0  # seconds
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 15.0  # seconds: 300 s without an answer take about 40 requests
+FORGOTTEN = 300.0  # seconds without a failure: the service may be back
 
 #: Is called with a text.
 Notify = Callable[[str], object]
@@ -62,5 +62,5 @@ class Outage:
         if self.is_on:
             waited = now - self.began
             told = min(retry_after or 0.0, waited)
-            self.next_at = now + max(min(waited / 2, LONGEST), SHORTEST, told)
+            self.next_at = now + max(min(waited / 2, LONGEST_PAUSE), SHORTEST_PAUSE, told)
             self._told += told

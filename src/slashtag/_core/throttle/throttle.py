@@ -51,7 +51,7 @@ OPEN, PROBING, PACED, QUOTA = "open", "probing", "paced", "quota"
 START = 9  # requests in flight at the start: few are lost where the limit is low
 GROWTH = 1 / 9  # of a request in flight for each accepted one: as many more are lost when the limit is met
 CLUSTER = 4  # 429s, and one for every 2 * CLUSTER in flight: fewer may be chance
-STRAYS = 1 / 5  # of the requests, at most, are answered 429 at any pace: twice the 10 % that no job may mind
+STRAYS = 1 / 5  # of the requests, at most, are answered 429 at any pace: twice the one in ten that is met
 LEAK = STRAYS / (1 - STRAYS)  # of a 429 that an accepted request offsets: up to STRAYS are no cluster
 WAIT = 0.125  # seconds, about a round trip: the first wait of a call, doubled each time it is refused
 FLOOR = 0.05  # seconds: the shortest time that is measured, and between probes: 20 a second at most
@@ -64,7 +64,7 @@ DIP = 0.1  # a curve begins 10 % under its rate, and is 10 % over it after twice
 STEEPEST = 5  # times its time, after it is at its rate, until a curve rises no more: 250,000-fold
 ENOUGH = 1.5  # times its time until a curve may be cut: half of that lies above its rate
 EARLY = 1 / 64  # of its width that a window is tried before its end, and between tries: shrinks 1.6 %
-LONGEST = 60.0  # seconds that a refused call waits: not hours for one answer
+LONGEST_REFUSED = 60.0  # seconds that a refused call waits: not hours for one answer
 REFUTED = -inf  # as a level: the limit is not one of requests in flight
 
 
@@ -174,7 +174,7 @@ class Throttle:
             return self._paused_until + FLOOR  # with the others, after the next probe
         is_refused = -inf < before < self._passed
         ticket.refusals = ticket.refusals + 1 if is_refused else 0
-        doubled = WAIT * min(2**ticket.refusals, LONGEST / WAIT)
+        doubled = WAIT * min(2**ticket.refusals, LONGEST_REFUSED / WAIT)
         alone = doubled if is_refused else min((now - ticket.first) / 2, SLOWEST)
         again = now + max(alone, WAIT, retry_after or 0.0)
         # It says nothing of the present curve or level. But as each 429 changes the level, those that are in
@@ -301,7 +301,7 @@ class Throttle:
         elif self._rate == inf and (self._level > 0 or not self._is_measured(sent)):
             self.state, self._counts = OPEN, [[0, 0], [0, 0]]
             if not self._is_measured(sent):
-                self._level = int(passed > 0 >= self._level)
+                self._level = 1 if passed and self._level <= 0 else 0
                 return  # the measurement goes on
         elif budget or is_idle:
             self._follow(self._rate, sent, now)
