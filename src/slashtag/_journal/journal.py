@@ -119,8 +119,10 @@ class Journal:
                 self._file.append(rows)
         except sqlite3.Error as error:
             self._is_writable = False
-            text = f"the journal {self._file.path} cannot be written ({error})"
-            self._notify(f"{text}: the job goes on without it; what it has is kept")
+            self._notify(
+                f"the journal {self._file.path} cannot be written ({error}): the job goes on without it; "
+                "what it has is kept"
+            )
 
     async def aclose(self) -> None:
         """Commit queued answers and close the file."""
