@@ -38,9 +38,11 @@ _option = partial(Option, rich_help_panel="The output")
 BAR_WIDTH, MOST_WIDTH = 30, 40
 #: The kinds of columns that are no texts.
 KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("clicks", "clicks_before", "days", "id"), "int"),
+    **dict.fromkeys(
+        ("clicks", "clicks_before", "days", "id", "line", "held", "counted", "difference"), "int"
+    ),
     **dict.fromkeys(("percent", "change_percent", "clicks_per_day"), "float"),
-    **dict.fromkeys(("day", "week"), "date"),
+    **dict.fromkeys(("day", "week", "date"), "date"),
 }
 
 

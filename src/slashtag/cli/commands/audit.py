@@ -8,22 +8,11 @@ from ... import InvalidRequestError
 from ..._files import object_url
 from ..._wording import many
 from ...counts import between
-from ...tables import Column, Table
-from ..output import OutputOptions
+from ..output import OutputOptions, table_of
 from ..run import Run, command
 from .sync import DATASET, DESTINATION, RETRY, TARGET, imported, progress_of
 
-DIFFERENCES = Table(
-    (
-        Column("table"),
-        Column("name"),
-        Column("date", "date"),
-        Column("held", "int"),
-        Column("counted", "int"),
-        Column("dimension"),
-        Column("label"),
-    )
-)
+DIFFERENCES = table_of(("table", "name", "date", "held", "counted", "dimension", "label"))
 
 
 @command

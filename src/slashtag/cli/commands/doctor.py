@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from ... import AllTime, AsyncSession, DateRange, RetryPolicy, SlashtagError
-from ...tables import Column, Row, Table
-from ..output import OutputOptions
+from ...tables import Row
+from ..output import OutputOptions, table_of
 from ..run import Run, command
 
 #: Returns the clicks from one second to another, both sent as they are.
@@ -24,7 +24,7 @@ PAGE_SIZE = 500
 #: Days of the click history that are read, and days with clicks among them that are searched for clicks.
 HISTORY, MOST_SEARCHED = timedelta(days=365), 4
 
-FINDINGS = Table((Column("check"), Column("result"), Column("found")))
+FINDINGS = table_of(("check", "result", "found"))
 #: A result, "ok", "differs", "unknown" or "failed", and what was found.
 Finding = tuple[str, str]
 INCLUSIVE = "ok", "inclusive: the last second of a range is counted"

@@ -26,20 +26,15 @@ from ...export import (
     export_tags,
     export_urls,
 )
-from ...tables import Column, RowDifference, Table, Writer, compare_files
-from ..output import OutputOptions
+from ...tables import RowDifference, Table, Writer, compare_files
+from ..output import OutputOptions, table_of
 from ..run import Run, command
 from ..selection import PeriodArguments, SelectionOptions, warn_of_shared
 from ..stderr import Lines
 
 app = typer.Typer()
 File = partial(Argument, exists=True, dir_okay=False)
-DIFFERENCES = Table(
-    (
-        *map(Column, RowDifference.__struct_fields__[:-1]),
-        Column("difference", "int"),
-    )
-)
+DIFFERENCES = table_of(RowDifference.__struct_fields__)
 _option = partial(Option, rich_help_panel="The output")
 
 

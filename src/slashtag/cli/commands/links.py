@@ -21,19 +21,13 @@ from ... import Change, InvalidRequestError, ShortUrl, SlashtagError
 from ..._internal import check_change
 from ..._wording import many
 from ...export import NAMED_URLS, named_url_row
-from ...tables import Column, Table
-from ..output import OutputOptions
+from ..output import OutputOptions, table_of
 from ..run import Run, command
 
 urls = typer.Typer()
 
 #: What changes of a link, or why its row is left.
-ROWS = Table(
-    (
-        *(Column("line", "int"), Column("id", "int")),
-        *map(Column, ("slashtag", "change", "before", "after", "status", "error")),
-    )
-)
+ROWS = table_of(("line", "id", "slashtag", "change", "before", "after", "status", "error"))
 PASSWORD_VARIABLE = "SLASHTAG_LINK_PASSWORD"  # noqa: S105 - its name
 #: Columns that are drawn.
 DRAWN = ("short_url", "hits", "destination", "tag_name")
