@@ -43,11 +43,11 @@ from ._warehouse import Warehouse
 
 DAY = timedelta(days=1)
 #: Names in a batch, at most.
-HUNDRED = 100
+MOST_NAMES = 100
 #: Batches of a small account, so that names whose faults cancel out are not always in the same one.
-LEAST = 6
+LEAST_BATCHES = 6
 #: Names that are counted by days, and whose rows are replaced, at once.
-MANY = 5_000
+MOST_AT_ONCE = 5_000
 #: Label of clicks for which the service gives none: the labels of a dimension add up to all clicks.
 NO_LABEL = "(not given)"
 
@@ -122,12 +122,13 @@ class Comparison:
             offset, *more = {each.offset for each in windows(month, _end(month), self.zone)}
             questions[(self._days(month), self.zone) if more else (AllTime(), timezone(offset))].append(month)
         for (query, zone), asked in questions.items():
+            # 64 at once: more than a session sends by default, so that no turn is missed.
             await run_workers(made, partial(self._compare, query, zone, asked), 64)
         for done, month in enumerate(reversed(months), 1):
             differing = {*chain(*self._differing.pop(month))} - self.failed
             if names := [name for name in self.series.names if name in differing]:
                 cells = await self._cells(month)
-                for some in chunks(names, MANY):
+                for some in chunks(names, MOST_AT_ONCE):
                     yield self._span(month), await self._ask_each(month, some, cells)
             if self.progress is not None:
                 self.progress(done, len(months))
@@ -137,8 +138,8 @@ class Comparison:
             names = sorted(group)
             random.shuffle(names)
             # A request is about one tag.
-            most = 1 if self.series.table == "clicks_by_tag" else HUNDRED
-            count = max(-(-len(names) // most), min(len(names), LEAST))
+            most = 1 if self.series.table == "clicks_by_tag" else MOST_NAMES
+            count = max(-(-len(names) // most), min(len(names), LEAST_BATCHES))
             yield from (Batch(names[n::count], Counter()) for n in range(count))
 
     async def _read(
