@@ -22,8 +22,9 @@ clicks_by_dimension: slashtag text, month date, dimension text, label text, clic
 loads: loaded_at timestamp, timezone text, since date, through date, by_tag bool, dimensions text,
     complete bool, missing text, version text, format int
 """
-#: Columns of each table, with the kind of their values; those of links and tags begin with those of exports. Rows are named by the first column. Tables of clicks
-#: have a day, or the first one of a month, as the second column, and the clicks as the last.
+#: Columns of each table, with the kind of their values. Rows are named by the first column. Tables of clicks
+#: have a day, or the first one of a month, as the second column, and the clicks as the last. Those of links
+#: and tags begin with the columns of exports.
 TABLES: dict[str, dict[str, Kind]] = {}
 for _line in _COLUMNS.replace("\n    ", " ").strip().splitlines():
     _table, _, _columns = _line.partition(": ")
