@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from msgspec import Struct
 
-# Labels of a click, of its place, agent, referrer: columns of the log.
+# Labels of a click, in the order in which generate.py makes them: place, agent, referrer. Columns of the log.
 LABELS = ("country", "state", "city", "postalcode", "timezone", "device", "browser", "platform", "referrer")
 # Visitor of a click; a new one gets a number that is nobody else's.
 VISITOR = "coalesce(visitor, -rowid)"
