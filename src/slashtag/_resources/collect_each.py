@@ -1,7 +1,7 @@
 """Implementation of `collect_each`: batches in groups; rounds of a search; the rest alone; delivery.
 
-1. **Groups** of batches are collected one after the other, a few at once: the first is small, so that results
-   come early. Unless they are `ordered`, they are taken from the end, where links with fewest clicks are.
+1. **Groups** of batches are collected, the first alone, then a few at once: it is small, so that results come
+   early. Unless they are `ordered`, they are taken from the end, where links with fewest clicks are.
 2. **Rounds**: `_core/search` says, for each window, what to ask next until what each slashtag has is known.
 3. **Alone** is asked what a search cannot tell, and every tag.
 4. **Delivery**: a slashtag whose windows are all known goes into the queue of results; with `ordered` in the

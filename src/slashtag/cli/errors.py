@@ -8,9 +8,9 @@ from traceback import format_exception
 import typer
 
 from .. import (
-    APIError,
     InvalidRequestError,
     RequestFailedError,
+    ServerError,
     SlashtagError,
     UnknownTagError,
 )
@@ -66,7 +66,7 @@ def describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, SlashtagError):
         parts = [str(error).rstrip("."), *getattr(error, "__notes__", ())]
         parts += [_ADVICE[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _ADVICE][:1]
-        if isinstance(error, APIError) and error.retry_after:
+        if isinstance(error, ServerError) and error.retry_after:
             parts.append(f"the service asks to wait {error.retry_after:g} s")
         if isinstance(error, RequestFailedError) and error.request_id:
             parts.append(f"request id {error.request_id}")
