@@ -8,10 +8,13 @@ from slashtag.sandbox import Sandbox
 
 
 @pytest.fixture
-def twenty_links(box: Sandbox) -> None:
-    """Have the links a0 to a19."""
+def box(box: Sandbox) -> Sandbox:
+    """Have the links a0 to a19, of which a2 has a tag."""
+    box.add_tag("spring")
     for n in range(20):
-        box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302)
+        tag = "spring" if n == 2 else None
+        box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, tag=tag)
+    return box
 
 
 def puts(box: Sandbox) -> int:

@@ -20,7 +20,6 @@ from tests.support.wire import Answer, Request, Wire, ok
 from .conftest import puts
 
 ACCOUNT = {"urls": 0, "clicks": 0}
-pytestmark = pytest.mark.usefixtures("twenty_links")
 CHANGES = [Change(f"a{n}", redirect_code=307, password="hush") for n in range(20)]
 
 

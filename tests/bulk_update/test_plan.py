@@ -48,15 +48,6 @@ def test_base_wanted_and_present_decide(line: str) -> None:
         assert decide(given, "hash", now, history, done) == ("send" if is_left else decision)
 
 
-@pytest.fixture
-def box(box: Sandbox) -> Sandbox:
-    box.add_tag("spring")
-    for n in range(6):
-        tag = "spring" if n == 2 else None
-        box.add_url(f"a{n}", destination=f"https://www.example/{n}", redirect_code=302, tag=tag)
-    return box
-
-
 def puts(box: Sandbox) -> list[tuple[int, object]]:
     arrivals = [each for each in box.requests if each.method == "PUT"]
     return [(int(each.path.rpartition("/")[2]), json.loads(each.body)) for each in arrivals]
@@ -133,7 +124,7 @@ async def test_the_present_destination_and_redirect_code_are_sent_along(
             FIRST + 3,
             {"destination": "https://www.example/3", "slashtag": "a0", "redirect_code": 302, "domain_id": 1},
         ),
-        (FIRST + 6, {"slashtag": "new", "redirect_code": 308}),
+        (FIRST + 20, {"slashtag": "new", "redirect_code": 308}),
     ]
 
 

@@ -18,7 +18,6 @@ from .conftest import puts
 
 OTHER = "https://other.example/"
 ACCOUNT = {"urls": 0, "clicks": 0}
-pytestmark = pytest.mark.usefixtures("twenty_links")
 CHANGES = [Change(f"a{n}", destination=OTHER) for n in range(20)]
 
 
