@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import sqlite3
 import threading
@@ -18,6 +19,7 @@ from slashtag.sandbox import Fault, Sandbox
 from tests.support.sending import until
 
 from .serve import TAGS, serving
+from .test_openapi import DOCUMENT
 
 
 def small() -> Sandbox:
@@ -27,7 +29,8 @@ def small() -> Sandbox:
 def test_with_runs_it_in_a_thread_that_ends() -> None:
     before = threading.active_count()
     with small() as box:
-        assert urllib.request.urlopen(f"{box.base_url}/openapi.json").status == 200
+        assert json.load(urllib.request.urlopen(f"{box.base_url}/openapi.json")) == DOCUMENT
+        assert box.requests == []
         with pytest.raises(OSError), Sandbox(urls=1, clicks=0, port=box.port):  # noqa: PT011
             pass
     assert threading.active_count() == before
