@@ -182,7 +182,7 @@ class PeriodStats(LabelStats, frozen=True, kw_only=True):
     See docs/service.md, Statistics for a year; Statistics for all time.
     """
 
-    # Not the languages: the examples have none.
+    # Without `languages`, which are empty in the document's examples, although there are clicks.
     SUMS: ClassVar[tuple[str, ...]] = (*LabelStats.SUMS, "timezone")
     DIMENSIONS: ClassVar[dict[str, str]] = {name: name for name in SUMS} | {"languages": "language"}
 

@@ -53,6 +53,7 @@ def parse_end(name: str, value: object, end: int) -> Bound | str:
 def _end_of_text(name: str, text: str, end: int) -> Bound | str:
     if _ISO.fullmatch(text):
         return parse_bound(name, text)
+    # What depends on today differs between two days.
     bound, later = (_ends(text, date(year, 1, 1))[end] for year in (2000, 2002))
     return bound if bound == later else text
 

@@ -122,7 +122,7 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
             if not isinstance(end, datetime):
                 last = min(last, midnight(end, fixed) + DAY - SECOND)
             while first <= last:
-                # To the last second of the last day; the first day may have begun before.
+                # To the end of the last of its dates; it may begin in the middle of the first.
                 longest = MAX_WINDOW_DAYS * DAY - (first - midnight(first.date(), fixed)) - SECOND
                 # A timedelta, because the end may be outside the calendar.
                 found.append(Window(first, first + min(last - first, longest)))

@@ -86,7 +86,7 @@ def _left(both: R, tagged: R, tags: R, *, is_same: bool) -> R:
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
         nonlocal fits
-        if not isinstance(most, int):  # counts by label
+        if not isinstance(most, int):  # counts by label, or by month of each year
             return {label: left(n, in_all[label], less.get(label, type(n)())) for label, n in most.items()}
         fits = fits and 0 <= in_all - less <= most
         return min(most, max(0, in_all - less))

@@ -90,7 +90,7 @@ class OutcomeFile:
         try:
             entries = list(map(_decode, lines))
             heading = entries[0] if entries else Heading(token_hex(16))
-            # So the first line begins.
+            # Without a whole line there may be the begin of a heading, which begins so.
             if not isinstance(heading, Heading) or not (lines or b'{"is":'.startswith(torn[:6])):
                 raise msgspec.DecodeError
         except (msgspec.DecodeError, UnicodeDecodeError):
