@@ -180,7 +180,8 @@ def compared(now: Rows, before: Rows, by: str, spans: Spans) -> list[Compared]:
         return [Compared(of, now.get(of, 0), before.get(of, 0), spans.before) for of in now | before]
     sources = _sources(by, spans, (labels[-1] for labels in now))
     clicks, found = rolled(now, by), list[Compared]()
-    for group in dict.fromkeys(labels[:-1] for labels in now | before):
+    # Without any clicks each label has a row all the same.
+    for group in dict.fromkeys(labels[:-1] for labels in now | before) or [()]:
         left = Counter[str]()
         for labels, n in before.items():
             if labels[:-1] == group:

@@ -60,10 +60,11 @@ def test_a_year_and_all_time_have_unique_clicks_and_zones(cli: Cli, box: Sandbox
 
 
 def test_each_month_of_a_year_has_a_row(cli: Cli, own: Sandbox) -> None:
-    own.add_click("a1", "2023-03-02T00:00:00", times=5)
-    rows = objects(cli("stats", "2023", "--by", "month", "--keys", "a1").out)
-    assert [row["month"] for row in rows] == [f"2023-{n:02d}" for n in range(1, 13)]
-    assert [row["clicks"] for row in rows] == [0, 0, 5, *[0] * 9]
+    for clicks in (0, 5):
+        own.add_click("a1", "2023-03-02T00:00:00", times=clicks)
+        rows = objects(cli("stats", "2023", "--by", "month", "--keys", "a1").out)
+        months = {f"2023-{n:02d}": clicks * (n == 3) for n in range(1, 13)}
+        assert {row["month"]: row["clicks"] for row in rows} == months
 
 
 @pytest.mark.parametrize(("span", "by"), [("2024-06", "city"), ("2024-06", "week"), ("2024", "tag")])

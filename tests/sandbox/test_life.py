@@ -112,7 +112,8 @@ async def test_headers_and_credentials_may_be_set_while_it_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"range_end": "open"}, {"max_pagesize": 501}, {"places": -1}, {"rate": 0}, {"rates": 1}]
+    "options",
+    [{"range_end": "open"}, {"places": -1}, {"rate": 0}, {"rates": 1}, {"latency": [1]}, {"faults": ["500"]}],
 )
 def test_options_that_it_does_not_have_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)):

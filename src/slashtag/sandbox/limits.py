@@ -4,7 +4,7 @@ import asyncio
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from http import HTTPStatus
@@ -78,8 +78,8 @@ class TokenBucket:
 class Faults:
     """Faults, and how many requests each met; the same seed and requests give the same faults."""
 
-    def __init__(self, faults: Iterable[Fault], seed: int) -> None:
-        self.all = tuple(faults)
+    def __init__(self, faults: Collection[Fault], seed: int) -> None:
+        self.all = msgspec.convert(faults, tuple[Fault, ...])
         self._rng = random.Random(seed)
         #: Requests that each fault matched, and that it let fail.
         self._matched, self._failed = Counter[int](), Counter[int]()

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -75,7 +75,7 @@ class Sandbox:
         burst: float = 10,
         retry_after: Literal["seconds"] | None = "seconds",
         latency: float = 0.0,
-        faults: Iterable[Fault] = (),
+        faults: Collection[Fault] = (),
         max_target: int = 8190,
         **behaviour: Unpack[Behaviour],
     ) -> None:
@@ -84,7 +84,7 @@ class Sandbox:
         self.port = port
         self.apikey = apikey
         self.apisecret = apisecret
-        self.latency = latency
+        self.latency = msgspec.convert(latency, float)
         self.requests: list[Arrival] = []
         self.headers: dict[str, str] = {}
         self.middleware: Callable[[Arrival, Callable[[], Envelope]], Envelope] = lambda _, answer: answer()
@@ -95,8 +95,15 @@ class Sandbox:
         self.faults = faults
         self._behaviour = msgspec.convert(behaviour, Behaviour)
         self._path = store
-        first, last = _seconds(since), _seconds(until)
-        self._fill = partial(fill, urls=urls, clicks=clicks, tags=tags, seed=seed, since=first, until=last)
+        self._fill = partial(
+            fill,
+            urls=urls,
+            clicks=clicks,
+            tags=tags,
+            seed=seed,
+            since=_seconds(since),
+            until=_seconds(until),
+        )
         self._tasks: set[Any] = set()
         self._running = AsyncExitStack()
 
@@ -111,7 +118,7 @@ class Sandbox:
         return self._faults.all
 
     @faults.setter
-    def faults(self, faults: Iterable[Fault]) -> None:
+    def faults(self, faults: Collection[Fault]) -> None:
         self._faults = Faults(faults, self._seed)
 
     @property
@@ -208,8 +215,7 @@ class Sandbox:
         wait = None if self._bucket is None else self._bucket.admit(arrival.at)
         fault = self._faults.due(arrival) if wait is None else None
         arrival.body = await request.read()
-        if self.latency:
-            await asyncio.sleep(self.latency * random.uniform(0.5, 1.5))
+        await asyncio.sleep(self.latency * random.uniform(0.5, 1.5))
         if wait is not None:
             arrival.fault = "limit"
             refusal = Envelope(429, "Too many requests. Please slow down.", error_data(arrival.path))
@@ -239,8 +245,9 @@ class Sandbox:
         """
         tag_ids = {found.name: found.id for found in self.store.tags()}
         at, tag_id = _seconds(created_at), None if tag is None else tag_ids[tag]
-        values = (slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
-        return self.store.write(ADD_LINK, values)
+        return self.store.write(
+            ADD_LINK, (slashtag, domain_id, destination, redirect_code, password, at, at, tag_id)
+        )
 
     def remove_url(self, key: str | int) -> None:
         """Remove a link and its clicks, by slashtag (every domain's) or id."""
@@ -267,8 +274,8 @@ class Sandbox:
         slashtag on several domains means the first of its links. Raises LookupError for an unknown key,
         sqlite3.Error for an unknown label.
         """
-        texts = (_LABELS | labels).values()
-        click = (self._find(key)[0].id, _seconds(when_utc), visitor, *self.store.label_ids(texts))
+        labels = _LABELS | labels
+        click = (self._find(key)[0].id, _seconds(when_utc), visitor, *self.store.label_ids(labels.values()))
         self.store.add_clicks([click] * times)
 
     def _find(self, key: str | int) -> list[Link]:
