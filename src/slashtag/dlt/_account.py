@@ -3,15 +3,15 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from .. import ConfigurationError, ExportError, ShortUrl, Tag
-from ..export import tag_row, url_row
 from ._reconcile import Series
 from ._tables import TABLES, Row
 
-_COLUMNS = ("id", "slashtag", "hits", "tag_id", "counted", "gone_at")
-ID, SLASHTAG, HITS, TAG, COUNTED, GONE_AT = map([*TABLES["links"]].index, _COLUMNS)
+_COLUMNS = [*TABLES["links"]]
+_USED = "id", "slashtag", "hits", "tag_id", "counted", "gone_at"
+ID, SLASHTAG, HITS, TAG, COUNTED, GONE_AT = map(_COLUMNS.index, _USED)
 
 
 class ShrunkListingError(ExportError):
@@ -22,8 +22,8 @@ class Account:
     """Links and tags as they are listed, and the rows of `links` that are held."""
 
     def __init__(self, links: Iterable[ShortUrl], tags: Iterable[Tag], held: Sequence[Row]) -> None:
-        self.links: dict[int, Row] = {link.id: url_row(link) for link in links}
-        self.tags: list[Row] = [*map(tag_row, tags)]
+        self.links: dict[int, Row] = {row[ID]: row for row in map(attrgetter(*_COLUMNS[:COUNTED]), links)}
+        self.tags: list[Row] = [*map(attrgetter(*TABLES["tags"]), tags)]
         self._held = {row[ID]: row for row in held}
         self._present = [row for row in held if row[GONE_AT] is None]
 

@@ -19,8 +19,9 @@ from .. import (
     __version__,
     parse_zone,
 )
+from ..counts import DAY
 from ._account import ID, Account
-from ._reconcile import DAY, Comparison, Found, Series
+from ._reconcile import Comparison, Found, Series
 from ._tables import BY_DIMENSION, TABLES, Replacement, Row, Span
 from ._warehouse import Warehouse
 

@@ -30,18 +30,18 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import date, timedelta, timezone, tzinfo
+from datetime import date, timezone, tzinfo
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from .. import AllTime, AsyncSession, DateRange, Failure, OnError, Progress
 from .._internal import run_workers, windows
+from ..counts import DAY
 from ..tables import chunks
 from ._tables import BY_DIMENSION, Span
 from ._warehouse import Warehouse
 
-DAY = timedelta(days=1)
 #: Names in a batch, at most.
 MOST_NAMES = 100
 #: Batches of a small account, so that names whose faults cancel out are not always in the same one.
@@ -147,7 +147,6 @@ class Comparison:
     ) -> AsyncIterator[tuple[Span, list[Found]]]:
         """Add up what is held of each batch. Yield what should not be there."""
         batch_of = {name: batch for batch in made for name in batch.names}
-        expected = {*self.series.names, *self.series.kept}
         for month in months:
             cells = await self._cells(month)
             for name in cells.keys() & batch_of.keys():
@@ -157,7 +156,13 @@ class Comparison:
                 batch_of[name].held[month] += sums[""]
                 if sums != Counter(dict.fromkeys(("", *self.dimensions), sums[""])):
                     self._differing[month].append({name})
-            yield self._span(month), [Found(name, cells[name], Clicks()) for name in cells.keys() - expected]
+            yield (
+                self._span(month),
+                [
+                    Found(name, cells[name], Clicks())
+                    for name in cells.keys() - self.series.names - self.series.kept
+                ],
+            )
 
     async def _compare(self, query: Any, zone: tzinfo, months: Sequence[date], batch: Batch) -> None:
         """Note in which months names of a batch may differ."""

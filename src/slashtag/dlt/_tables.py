@@ -23,8 +23,8 @@ loads: loaded_at timestamp, timezone text, since date, through date, by_tag bool
     complete bool, missing text, version text, format int
 """
 #: Columns of each table, with the kind of their values. Rows are named by the first column. Tables of clicks
-#: have a day, or the first one of a month, as the second column, and the clicks as the last. Those of links
-#: and tags begin with the columns of exports.
+#: have a day, or the first one of a month, as the second column, and the clicks as the last. Columns of
+#: links, but for the last two, and of tags are members of what is listed.
 TABLES: dict[str, dict[str, Kind]] = {}
 for _line in _COLUMNS.replace("\n    ", " ").strip().splitlines():
     _table, _, _columns = _line.partition(": ")

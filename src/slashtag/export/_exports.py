@@ -46,7 +46,7 @@ URLS = Table(
 )
 NAMED_URLS = Table((*URLS.columns, Column("tag_name")))
 TAGS = Table((Column("id", "int"), Column("name"), Column("description"), Column("created_at", "timestamp")))
-#: Returns the row of a link, or of a tag. Those of a warehouse begin with the same (dlt/_tables.py).
+#: Returns the row of a link, or of a tag.
 url_row: Callable[[ShortUrl], Row] = attrgetter(*URLS.names)
 tag_row: Callable[[Tag], Row] = attrgetter(*TAGS.names)
 #: Columns that say of which links a row is.
