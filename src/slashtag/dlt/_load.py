@@ -177,7 +177,7 @@ async def _last_load(warehouse: Warehouse) -> dict[str, Any] | None:
     """Return the last row of `loads`, by column; raises ConfigurationError for one of a newer version."""
     rows = await warehouse.rows("loads")
     last = dict(zip(TABLES["loads"], max(rows), strict=True)) if rows else None
-    if last is not None and last["format"] > FORMAT:
+    if last and last["format"] > FORMAT:
         raise ConfigurationError(
             f"{warehouse.place} was loaded by a newer version of slashtag, {last['version']}: update "
             "slashtag, or use another path or --dataset"

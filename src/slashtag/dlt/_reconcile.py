@@ -156,13 +156,8 @@ class Comparison:
                 batch_of[name].held[month] += sums[""]
                 if sums != Counter(dict.fromkeys(("", *self.dimensions), sums[""])):
                     self._differing[month].append({name})
-            yield (
-                self._span(month),
-                [
-                    Found(name, cells[name], Clicks())
-                    for name in cells.keys() - self.series.names - self.series.kept
-                ],
-            )
+            strays = cells.keys() - self.series.names - self.series.kept
+            yield self._span(month), [Found(name, cells[name], Clicks()) for name in strays]
 
     async def _compare(self, query: Any, zone: tzinfo, months: Sequence[date], batch: Batch) -> None:
         """Note in which months names of a batch may differ."""
