@@ -70,7 +70,8 @@ class Run:
     def __post_init__(self) -> None:
         self.lines = Lines(self.profile)
         self._began = perf_counter()
-        self._is_incomplete = False
+        #: Whether something failed, was left out or contradicts itself: the exit code is then 3.
+        self.is_incomplete = False
         #: How often something failed for good, without which the rest went on.
         self.failures = 0
         #: What the same command goes on from: a file, if it is there at an early end, or a warehouse.
@@ -111,7 +112,7 @@ class Run:
         """Return what a file that is complete now says of itself; `told` are further fields of About."""
         name = f", profile {self.profile}" if self.profile else ""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        is_complete = not (self._is_incomplete or session.metrics.inconsistent)
+        is_complete = not (self.is_incomplete or session.metrics.inconsistent)
         return About(account=f"{session.base_url}{name}", collected=now, complete=is_complete, **told)
 
     @contextmanager
@@ -141,11 +142,7 @@ class Run:
     def warn(self, text: str, label: str) -> None:
         """Print one line on stderr, also with --quiet; the exit code is then 3."""
         self.lines.print(text, label=label, style="bold red")
-        self.mark_incomplete()
-
-    def mark_incomplete(self) -> None:
-        """Note that something failed, was left out or contradicts itself: the exit code is then 3."""
-        self._is_incomplete = True
+        self.is_incomplete = True
 
     def note_failure(self, failure: Failure) -> None:
         """Print a failure without which the rest goes on, also with --quiet; the exit code is then 3.
@@ -187,7 +184,7 @@ class Run:
             check_variables()
             yield
             self._conclude()
-            code = SOME_FAILED if self._is_incomplete else 0
+            code = SOME_FAILED if self.is_incomplete else 0
         except KeyboardInterrupt:
             code = 128 + self._signal
             if self._status.metrics is not None:

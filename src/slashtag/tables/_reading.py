@@ -99,10 +99,12 @@ def load_table(source: str | os.PathLike[str] | BinaryIO, where: str | None = No
     here or while its rows are read.
     """
     where = str(source) if where is None else where
-    if isinstance(source, str | os.PathLike):
-        check_local_path(source)
     try:
-        data = Path(source).read_bytes() if isinstance(source, str | os.PathLike) else source.read()
+        if isinstance(source, str | os.PathLike):
+            check_local_path(source)
+            data = Path(source).read_bytes()
+        else:
+            data = source.read()
     except OSError as error:
         raise InvalidRequestError(f"{where} cannot be read: {error.strerror or error}") from None
     steps = read_lines(BytesIO(data), where)

@@ -42,7 +42,7 @@ async def audit(
             )
     written = output.print(DIFFERENCES, map(astuple, found.differences))
     if not found.complete:
-        run.mark_incomplete()
+        run.is_incomplete = True
     verdict = "no differences" if found.complete else "not all could be compared"
     if found.differences:
         verdict = many(len(found.differences), "difference")

@@ -50,7 +50,7 @@ async def diagnose(run: Run, output: OutputOptions) -> None:
             advance = start_bar("checking", "requests")
             async for check, (result, found) in examine(session.with_options(retry=RETRY)):
                 if result == "failed":
-                    run.mark_incomplete()
+                    run.is_incomplete = True
                 rows.append((check, result, found))
                 advance(session.metrics.requests, None)
     run.say(output.print(FINDINGS, rows) + run.cost())

@@ -174,7 +174,7 @@ async def update_url(
     if dry_run and plan.doubts and not yes:
         run.warn(str(bulk.DoubtfulChangesError(plan.doubts)), "doubtful: ")
     if left:
-        run.mark_incomplete()
+        run.is_incomplete = True
     n = Counter(each.status for each in left)
     told = f"{many(made, 'link')} {'would be ' * dry_run}changed, {n['failed']:,} failed"
     told += f", {n['unknown']:,} unknown, {n['changed']:,} changed by others since"

@@ -48,7 +48,7 @@ async def report(
     for each in (found.stats, found.before):
         run.note_statistics(each)
     if not found.complete:
-        run.mark_incomplete()
+        run.is_incomplete = True
     if not selection.untagged:
         warn_of_shared(run, selected.shared)
     told = f"{in_words(resolved, selection.timezone)}: {many(found.stats.total, 'click')}; {run.cost()}"

@@ -74,7 +74,7 @@ async def sync(
                 run.warn(str(error), "not loaded: ")
                 return
     if loaded.missing:
-        run.mark_incomplete()
+        run.is_incomplete = True
     rows = ", ".join(f"{count:,} {table}" for table, count in loaded.rows.items() if count) or "no rows"
     days = f"{between(loaded.since, loaded.through)} ({loaded.timezone})"
     run.say(f"{days}: {rows} to {warehouse.place}; {run.cost()}")
