@@ -91,9 +91,7 @@ class Statistics(Record, frozen=True, kw_only=True):
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
         """Complete the members of a sum, in place; `several` parts have clicks."""
-        for name in cls.DIMENSIONS:
-            if name != "clicks":
-                members[name] = without_zeros(members[name])
+        raise NotImplementedError
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -169,7 +167,6 @@ class RangeStats(LabelStats, frozen=True, kw_only=True):
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
-        super()._finish(members, span, several=several)
         clicks = members["clicks"]
         members["clicks"] = dict(sorted(clicks.items())) if span is None else _zeros(*span) | clicks
 
@@ -207,7 +204,6 @@ class PeriodStats(LabelStats, frozen=True, kw_only=True):
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
-        super()._finish(members, span, several=several)
         years = sorted(members["clicks_breakdown"].items())
         found = [(year, without_zeros(dict(sorted(months.items())))) for year, months in years]
         members["clicks_breakdown"] = {year: months for year, months in found if months}
@@ -238,7 +234,6 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
 
     @classmethod
     def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
-        super()._finish(members, span, several=several)
         has_remainder = any(members[name].get(OTHER) for name in cls.SUMS)
         members["places_are_exact"] &= not (several and has_remainder)
 
@@ -278,7 +273,10 @@ class RunningSum(Generic[S]):
 
     def result(self) -> S:
         """Return the sum, to which nothing is added any more."""
-        members = self._members
-        self._kind._finish(members, self._span, several=self._with_clicks > 1)
+        kind, members = self._kind, self._members
+        for name in kind.DIMENSIONS:
+            if name != "clicks":
+                members[name] = without_zeros(members[name])
+        kind._finish(members, self._span, several=self._with_clicks > 1)
         # Sorted, so that results do not depend on the order of answers.
-        return self._kind(**members, shared=tuple(sorted(self._shared)))
+        return kind(**members, shared=tuple(sorted(self._shared)))
