@@ -23,12 +23,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slashtag import AsyncSession, RetryPolicy, SlashtagError
+from slashtag import RetryPolicy, SlashtagError
 from slashtag.bulk_update import BulkUpdate, RowOutcome
 from slashtag.sandbox import Fault, Sandbox
 
 from ..support.laws import examples
-from ..support.sending import turns, until
+from ..support.sending import connect, turns, until
 
 State = dict[str, object]
 #: When the links were last updated, as the file says if it is a listing.
@@ -147,14 +147,8 @@ class Example:
         for id, model in self.links.items():
             model.starts.append(before[id])
             model.wants.append(model.wanted)
-        box = self.box
-        async with AsyncSession(
-            box.base_url,
-            apikey=box.apikey,
-            apisecret=box.apisecret,
-            concurrency=self.rng.choice((1, 2, 8)),
-            retry=RetryPolicy(max_attempts=1),
-        ) as session:
+        box, one_try = self.box, RetryPolicy(max_attempts=1)
+        async with connect(box, concurrency=self.rng.choice((1, 2, 8)), retry=one_try) as session:
             update = BulkUpdate(session, self.path, confirm=True)
             task = asyncio.create_task(self.read(update))
             for _ in range(-1 if crash is None else crash):
@@ -278,10 +272,9 @@ class Example:
 
     async def check_undo(self) -> None:
         """The one file for undoing restores each link that nobody else has changed."""
-        box = self.box
         undo = self.path.with_name("changes.undo.csv")
         if undo.exists():
-            async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+            async with connect(self.box) as session:
                 async for outcome in BulkUpdate(session, undo, confirm=True):
                     assert outcome.status == "done"
         now = self.now()

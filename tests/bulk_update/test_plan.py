@@ -13,6 +13,7 @@ from slashtag.bulk_update import BulkUpdate, ChangesError, RowOutcome
 from slashtag.bulk_update._outcome_file import Seen
 from slashtag.bulk_update._plan import decide
 from slashtag.sandbox import Sandbox
+from tests.support.sending import connect
 
 ACCOUNT = {"urls": 0, "clicks": 0, "tags": 0}
 FIRST = 1_000_001
@@ -86,7 +87,7 @@ async def test_a_link_is_found_by_slashtag_short_url_or_id_and_changed_by_its_id
         links.append(box.add_url("twice", domain_id=1))
         if key == FIRST:
             box.add_url(str(FIRST))
-        async with AsyncSession(box.base_url, apikey=box.apikey, apisecret=box.apisecret) as session:
+        async with connect(box) as session:
             change = [Change(key, redirect_code=307)]
             update = BulkUpdate(session, change, outcomes=tmp_path / "o")
             (outcome,) = [each async for each in update]

@@ -36,7 +36,7 @@ from slashtag.sandbox import Sandbox
 from ..export.test_exports import Kept
 from ..support.journals import committed
 from ..support.laws import examples
-from ..support.sending import until
+from ..support.sending import connect, until
 
 KINDS = ("collect", "keys", "each", "export", "tags")
 STEPS = (
@@ -169,10 +169,8 @@ class Job:
             for module in (_sender, _session):
                 clock.setattr(module, "time", lambda: now() + self.skew)
             clock.setattr(_stats, "datetime", Mock(now=self.skewed_now))
-            async with AsyncSession(
-                box.base_url,
-                apikey=box.apikey,
-                apisecret=box.apisecret,
+            async with connect(
+                box,
                 concurrency=2,
                 journal=path if journal else None,
                 journal_max_age=100 * DAY,

@@ -57,14 +57,18 @@ class Left(Exception):
 
 
 async def bare_break(api: AsyncSession, make: Make, n: int) -> object:
-    if n:
-        async for _ in make(api):
-            n -= 1
-            if not n:
-                break
-    else:
-        await give_up_at_once(make(api))
+    await take(make(api), n)
     return None
+
+
+async def take(iterator: Any, n: int) -> None:
+    if not n:
+        await give_up_at_once(iterator)
+        return
+    async for _ in iterator:
+        n -= 1
+        if not n:
+            break
 
 
 async def give_up_at_once(iterator: Any) -> None:
@@ -76,13 +80,7 @@ async def give_up_at_once(iterator: Any) -> None:
 
 async def break_in_async_with(api: AsyncSession, make: Make, n: int) -> object:
     async with make(api) as iterator:
-        if n:
-            async for _ in iterator:
-                n -= 1
-                if not n:
-                    break
-        else:
-            await give_up_at_once(iterator)
+        await take(iterator, n)
     return iterator
 
 

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -55,6 +56,12 @@ def together(table: Table, keys: Iterable[str]) -> Answer:
     for key in keys:
         found.update(table.get(key, {}))
     return {label: count for label, count in found.items() if count}
+
+
+def changed(before: Table, moment: int, after: Table) -> Service:
+    """Return a service whose clicks are others after so many requests."""
+    tables = chain(repeat(before, moment), repeat(after))
+    return lambda keys: together(next(tables), keys)
 
 
 def names(count: int) -> list[str]:
@@ -239,14 +246,7 @@ def test_one_change_at_any_time_gives_the_truth_before_or_after(
         change[data.draw(st.sampled_from(own) if falls else others)] = 1
     was = Counter(table.get(key, {}))
     after = {**table, key: was - change if falls else was + change}
-    requests = 0
-
-    def service(keys: tuple[str, ...]) -> Answer:
-        nonlocal requests
-        requests += 1
-        return together(table if requests <= moment else after, keys)
-
-    run = Run(count, service)
+    run = Run(count, changed(table, moment, after))
     for name in names(count):
         assert run.results.get(name, {}) in (table.get(name, {}), dict(after.get(name, {})))
 
@@ -272,14 +272,7 @@ def test_a_change_hides_no_mistake(
     count: int, before: int, clicks: list[tuple[int, str]], after: list[tuple[int, str]]
 ) -> None:
     was, then = table_of(clicks), table_of(after)
-    requests = 0
-
-    def service(keys: tuple[str, ...]) -> Answer:
-        nonlocal requests
-        requests += 1
-        return together(was if requests <= before else then, keys)
-
-    results = Run(count, service).results
+    results = Run(count, changed(was, before, then)).results
     assert all(results.get(key, {}) in (was.get(key, {}), then.get(key, {})) for key in names(count))
 
 
@@ -290,14 +283,7 @@ def test_a_change_that_only_checks_find_takes_few_requests(seed: int) -> None:
     table, after = table_of(clicks), table_of(clicks[1:])
     quiet = Run(40, lambda keys: together(table, keys))
     before_checks = quiet.requests - len(quiet.rounds[-1])
-    requests = 0
-
-    def service(keys: tuple[str, ...]) -> Answer:
-        nonlocal requests
-        requests += 1
-        return together(table if requests <= before_checks else after, keys)
-
-    run = Run(40, service)
+    run = Run(40, changed(table, before_checks, after))
     # A link that was asked alone is not checked again.
     assert all(run.results.get(key, {}) in (table.get(key, {}), after.get(key, {})) for key in names(40))
     # First halves of a check until one key is left, and the key; all checks twice at most, without it and
