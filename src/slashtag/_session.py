@@ -7,7 +7,7 @@ import os
 from contextlib import AsyncExitStack
 from copy import copy
 from functools import partial
-from logging import INFO, WARNING
+from logging import WARNING
 from math import inf
 from numbers import Real
 from time import time
@@ -157,7 +157,7 @@ class AsyncSession:
             self._journal = Journal(
                 journal, str(base), credentials.apikey, journal_max_age, partial(tell, name, WARNING)
             )
-        admission = Admission(Throttle(self._concurrency, rate, partial(tell, name, INFO)))
+        admission = Admission(Throttle(self._concurrency, rate, partial(tell, name)))
         self._use(
             Sender(
                 self._transport,

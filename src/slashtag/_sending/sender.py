@@ -171,10 +171,7 @@ class Sender(Struct, eq=False):
         return max(own, pause_of_503(state.last))
 
     def _note_pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
-        """Count and tell a pause, as a warning where the service seems not to answer, or the call waits long.
-
-        There may be thousands: one in QUIET seconds is a warning.
-        """
+        """Count and tell a pause; as a warning if the call waits for long, or no answer was good yet."""
         error, metrics, now = state.last, self.metrics, state.loop.time()
         is_asked = asks_to_wait(error)
         if is_asked:
@@ -182,8 +179,8 @@ class Sender(Struct, eq=False):
         else:
             state.spent += seconds
         level = INFO
-        is_down = self.admission.throttle.outage.is_on or metrics.last_success is None
-        if (is_down or state.waited + state.spent > LONG_WAIT) and now >= metrics._quiet_until:
+        is_long = state.waited + state.spent > LONG_WAIT or metrics.last_success is None
+        if is_long and now >= metrics._quiet_until:
             level, metrics._quiet_until = WARNING, now + QUIET
         what = "waits" if is_asked else f"attempt {state.attempts} failed"
         fields = _fields(call, error, attempt=state.attempts, seconds=seconds)

@@ -14,6 +14,7 @@ Laws 8 to 10 are in test_simulated.py, law 5 in tests/core/test_turns.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from logging import INFO, WARNING
 from math import inf
 
 import pytest
@@ -245,16 +246,17 @@ def test_after_an_outage_all_is_as_it_was_before(state: str, seconds: float, tol
 @given(st.lists(st.booleans(), max_size=200))
 @example([True] * 9 + [False])
 def test_failures_among_answers_delay_nobody_and_an_outage_is_told(failures: list[bool]) -> None:
-    told: list[str] = []
-    throttle = Throttle(32, notify=told.append)
-    expected, now, row = 0, 100.0, 0
+    told: list[int] = []
+    throttle = Throttle(32, notify=lambda level, _: told.append(level))
+    expected, now, row = list[int](), 100.0, 0
     for is_failure in failures:
         before, row = row, row + 1 if is_failure else 0
-        expected += (row == FAILURES + 1) + (before > FAILURES and not row)
+        expected += [INFO if expected else WARNING] * (row == FAILURES + 1)
+        expected += [INFO] * (before > FAILURES and not row)
         ticket = throttle.depart(now)
         (throttle.failed if is_failure else throttle.accepted)(ticket, now)
         assert (throttle.ready_at(now) > now) is (row > FAILURES)
-        assert len(told) == expected
+        assert told == expected
         now = max(now, throttle.ready_at(now))
 
 

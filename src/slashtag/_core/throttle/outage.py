@@ -12,14 +12,15 @@ next one are no part of its outage.
 """
 
 from collections.abc import Callable
+from logging import INFO, WARNING
 from math import inf
 
 FAILURES = 5  # fewer may be chance; with 7 a single call would use up the attempts that it has by default
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 15.0  # seconds: 300 s without an answer take about 40 requests
 FORGOTTEN = 300.0  # seconds without a failure: the service may be back
 
-#: Is called with a text.
-Notify = Callable[[str], object]
+#: Is called with a level of `logging`, and a text.
+Notify = Callable[[int, str], object]
 
 
 class Outage:
@@ -35,6 +36,7 @@ class Outage:
         self._failures = 0  # in a row, of requests that were sent after the first one had failed
         self.began = self._last = -inf  # times of the first of them, and of the last
         self._told = 0.0  # seconds of pauses that the service asked for
+        self._quiet_until = -inf
 
     def lasted(self, now: float) -> float:
         """Return the seconds from the first failure to the last, without those that the service asked for.
@@ -46,7 +48,7 @@ class Outage:
     def answered(self, now: float) -> None:
         """Take note of an answer, whatever it says."""
         if self.is_on:
-            self._notify(f"the service answers again, after {now - self.began:.0f} s")
+            self._notify(INFO, f"the service answers again, after {now - self.began:.0f} s")
         self.is_on, self._failures, self._last = False, 0, -inf
 
     def failed(self, sent: float, now: float, retry_after: float | None) -> None:
@@ -58,7 +60,12 @@ class Outage:
         self._last = now
         if self._failures >= FAILURES and not self.is_on:
             self.is_on = True
-            self._notify("only failures: one request at a time is sent until the service answers")
+            # One that comes again soon is no warning: there may be hundreds.
+            self._notify(
+                INFO if now < self._quiet_until else WARNING,
+                "only failures: one request at a time is sent until the service answers",
+            )
+            self._quiet_until = now + FORGOTTEN
         if self.is_on:
             waited = now - self.began
             told = min(retry_after or 0.0, waited)

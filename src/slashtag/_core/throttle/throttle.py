@@ -41,6 +41,7 @@ others. It waits by itself, up to a minute, counts in no sum, and takes, after t
 the curve.
 """
 
+from logging import INFO
 from math import exp, inf, sqrt
 
 from .outage import Notify, Outage
@@ -72,7 +73,7 @@ class Throttle:
     """Decision when requests depart, from what their answers say; in virtual or real time, without timers."""
 
     def __init__(
-        self, concurrency: int, rate: float | None = None, notify: Notify = lambda text: None
+        self, concurrency: int, rate: float | None = None, notify: Notify = lambda level, text: None
     ) -> None:
         self._concurrency, self._given, self._notify = concurrency, rate, notify
         self.state = OPEN if rate is None else PACED
@@ -318,7 +319,9 @@ class Throttle:
     def _follow(self, rate: float, since: float, now: float) -> None:
         """Start a curve at a rate; the next request departs after one interval of it."""
         if not 1 - DIP < self._rate / rate < 1 + DIP:
-            self._notify(f"paced at {rate:.3g} requests/s; to begin so the next time give rate={rate:.3g}")
+            self._notify(
+                INFO, f"paced at {rate:.3g} requests/s; to begin so the next time give rate={rate:.3g}"
+            )
         self.state, self._rate, self._since, self._counts = PACED, rate, since, [[0, 0], [0, 0]]
         self._due, self._sum = max(now + 1 / rate, self._paused_until), 0.0
 
