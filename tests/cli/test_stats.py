@@ -203,6 +203,9 @@ def test_the_last_unit_of_a_span_ends_at_the_present(
     assert sum(row["clicks"] for row in rows if row["month"] == "2024-06") == sum(
         each <= present for each in clicks
     )
+    # Places are counted by whole days, which is told.
+    ran = cli("stats", "this-month", "--country", "US", "--compare", "previous")
+    assert (ran.code, len(ran.err.splitlines())) == (0, 2)
 
 
 @pytest.mark.parametrize("slashtag", ["cannot,be-requested", "last-second-of-an-hour"])

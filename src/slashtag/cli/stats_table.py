@@ -108,6 +108,9 @@ class StatsTable:
             yield "several answers were added up: unique clicks are at most, repeated ones at least these"
         if isinstance(self._stats, GeoStats) and not self._stats.places_are_exact:
             yield "some answers put places under Other: the named ones are lower bounds, the total is exact"
+        is_cut = self._resolved is not None and not self._resolved.is_over
+        if isinstance(self._stats, GeoStats) and self._is_compared and is_cut:
+            yield "places are counted by whole days: today, so far, is compared with a whole day"
 
 
 def _cell(name: str, label: str | None) -> Any:

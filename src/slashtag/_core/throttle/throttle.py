@@ -319,9 +319,7 @@ class Throttle:
     def _follow(self, rate: float, since: float, now: float) -> None:
         """Start a curve at a rate; the next request departs after one interval of it."""
         if not 1 - DIP < self._rate / rate < 1 + DIP:
-            self._notify(
-                INFO, f"paced at {rate:.3g} requests/s; to begin so the next time give rate={rate:.3g}"
-            )
+            self._notify(INFO, f"paced at {rate:.3g} requests/s")
         self.state, self._rate, self._since, self._counts = PACED, rate, since, [[0, 0], [0, 0]]
         self._due, self._sum = max(now + 1 / rate, self._paused_until), 0.0
 
