@@ -119,7 +119,8 @@ class Tasks:
             coroutine.close()
             raise
         self._adopt(task)
-        task.add_done_callback(_read_failure)
+        # A failure that was read is not reported.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
     def _adopt(self, task: asyncio.Task[Any]) -> None:
@@ -143,11 +144,6 @@ class Tasks:
             task.cancel()
         if left:
             await asyncio.wait(left)
-
-
-def _read_failure(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 class AsyncReadable:

@@ -19,7 +19,10 @@ class Record(Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict that json.dumps takes: names of members as here, dates as ISO 8601, keys as str."""
-        members: dict[str, Any] = msgspec.to_builtins(asdict(self), str_keys=True, enc_hook=_iso_8601)
+        # Of a subclass of date or datetime, such as those of pandas and freezegun.
+        members: dict[str, Any] = msgspec.to_builtins(
+            asdict(self), str_keys=True, enc_hook=lambda value: value.isoformat()
+        )
         return members
 
 
@@ -63,8 +66,3 @@ class Page(Record, Generic[T], frozen=True, kw_only=True, rename="camel"):
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"items": [each.to_dict() for each in cast("list[Record]", self.items)]}
-
-
-def _iso_8601(value: Any) -> Any:
-    """Return the text of a subclass of date or datetime, such as those of pandas and freezegun."""
-    return value.isoformat()
