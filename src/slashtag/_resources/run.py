@@ -103,7 +103,7 @@ class StatsRun:
         self.alone: set[str] = set()
         self._suspects: set[str] = set()
         #: Of these, all of batches that were not refused, and so failed after all attempts.
-        self._tried: set[str] = set()
+        self._retried: set[str] = set()
         self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_AT_FIRST
         self._last: SlashtagError | None = None
         self._failed: dict[Selector, tuple[SlashtagError, list[TimeSlice]]] = {}
@@ -174,7 +174,7 @@ class StatsRun:
                 raise self._last.with_traceback(None)  # which would grow each time
             # Whether it fails again is shown by one attempt. A slashtag alone for the first time has all.
             has_failed = len(keys) > 1 or not self.alone.isdisjoint(keys)
-            if has_failed and not self._tried.isdisjoint(keys):
+            if has_failed and not self._retried.isdisjoint(keys):
                 call = replace(call, repeat="never")
         send = self._try_paths if call.path in SAMPLE_PATHS else self._sender.send
         try:
@@ -186,7 +186,7 @@ class StatsRun:
         self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_IN_ROW
         if self._suspects:
             self._suspects.difference_update(selector.keys)
-            self._tried.difference_update(selector.keys)
+            self._retried.difference_update(selector.keys)
         stats, problem = answer.to_statistics(time_slice.window)
         if not stats.reconciles:
             metrics = self._sender.metrics
@@ -230,7 +230,7 @@ class StatsRun:
         self._parts_in_row = self._parts_in_row + 1 if is_part else 0
         self._suspects.update(keys)
         if not is_refusal(error):
-            self._tried.update(keys)
+            self._retried.update(keys)
         if len(keys) == 1:
             self.alone.update(keys)
 
