@@ -46,7 +46,8 @@ FEW_KEYS = 3
 #: bound of 6 takes 4 % more requests, 8 and 16 take 1.5 % more; none takes 1 % more, in 9 % more rounds.
 WIDTH = 12
 #: Most ways to confuse clicks between the cells of a request: 3 takes 7 % more requests, 12 as many. Between
-#: cells asked before, in a small round: 0.5 takes 3 % more, 6 as many in 6 % more rounds.
+#: cells asked before, in a small round: 0.5 takes 3 % more; 6 as many, in 6 % more rounds, but 4 to 15 % more
+#: where links are clicked meanwhile.
 MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
 #: Requests of a round, if so many cells are open: those for the first time, others together, others alone.
 #: With 1 an account of 10,000 links takes four times the rounds, and 1.5 times the CPU; 8 takes 2 % more
