@@ -97,8 +97,8 @@ def test_what_is_written_is_read_back_unchanged(form: str, rows: list[Row], abou
         assert (table.about.complete, table.about.timezone) == (about.complete, "")
 
 
-def rows_of(data: bytes) -> list[dict[str, str]]:
-    return [cells for _, cells in load_table(io.BytesIO(data), "a.csv").rows()]
+def rows_of(data: bytes, used: set[str] | None = None) -> list[dict[str, str]]:
+    return [cells for _, cells in load_table(io.BytesIO(data), "a file").rows(used)]
 
 
 ID = "1234567890123456789"

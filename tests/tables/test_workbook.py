@@ -17,14 +17,11 @@ from openpyxl import Workbook, load_workbook
 from slashtag import ExportError, InvalidRequestError
 from slashtag.tables import About, Column, Table, load_table, open_table, open_writer
 
+from .test_reading import rows_of
 from .workbooks import row, xlsx
 
 HEAD = ("slashtag", "destination", "created_at")
 SAVED = Path(__file__).parent / "made_by_libreoffice.xlsx"
-
-
-def read(data: bytes, used: set[str] | None = None) -> list[dict[str, str]]:
-    return [cells for _, cells in load_table(io.BytesIO(data), "a.xlsx").rows(used)]
 
 
 @pytest.mark.parametrize(
@@ -42,22 +39,22 @@ def read(data: bytes, used: set[str] | None = None) -> list[dict[str, str]]:
 def test_another_cell_is_an_error_that_names_it(cell: str, says: str) -> None:
     data = xlsx(row(1, *HEAD) + row(2, "k0", cell))
     with pytest.raises(InvalidRequestError) as raised:
-        read(data)
+        rows_of(data)
     for told in ("line 2", "destination", says):
         assert told in str(raised.value)
     # Not in a column that nobody uses.
-    assert read(data, {"slashtag"}) == [{"slashtag": "k0"}]
+    assert rows_of(data, {"slashtag"}) == [{"slashtag": "k0"}]
 
 
 def test_the_value_of_a_formula_is_read() -> None:
     cell = '<c r="B2" t="str"><f>A1</f><v>ab</v></c>'
-    assert read(xlsx(row(1, *HEAD) + row(2, "k0", cell)))[0]["destination"] == "ab"
+    assert rows_of(xlsx(row(1, *HEAD) + row(2, "k0", cell)))[0]["destination"] == "ab"
 
 
 @pytest.mark.parametrize("before", ["", '<dimension ref="A1"/>', '<dimension ref="A1:XFD1048576"/>'])
 def test_the_cells_count_and_not_what_a_sheet_says_of_its_size(before: str) -> None:
     cells = "<row><c><v>7.0</v></c><c t='str'><v>https://x.example</v></c></row>"
-    found = read(
+    found = rows_of(
         xlsx(row(3, "ID", "Destination", "created at") + cells + row(9, "<c/>") + row(10, "8"), before=before)
     )
     assert found == [
@@ -69,23 +66,23 @@ def test_the_cells_count_and_not_what_a_sheet_says_of_its_size(before: str) -> N
 @pytest.mark.parametrize("shown", ["Due_x0020_Date", "_x0041_", "_x00+5_", "_x0020_x0041_"])
 def test_what_looks_like_an_escape_is_one_only_for_what_xml_does_not_allow(shown: str) -> None:
     """Writers that escape nothing write such a text as it is; a space is never escaped."""
-    assert read(xlsx(row(1, "slashtag") + row(2, shown))) == [{"slashtag": shown}]
+    assert rows_of(xlsx(row(1, "slashtag") + row(2, shown))) == [{"slashtag": shown}]
     escaped = shown.replace("_x", "_x005F_x") + "_x0007_"
-    assert read(xlsx(row(1, "slashtag") + row(2, escaped))) == [{"slashtag": shown + "\a"}]
+    assert rows_of(xlsx(row(1, "slashtag") + row(2, escaped))) == [{"slashtag": shown + "\a"}]
 
 
 def test_one_visible_sheet_has_the_rows() -> None:
     lists, table = row(1, "a list"), row(1, "slashtag") + row(2, "k0")
-    assert read(xlsx(lists, table, state="hidden")) == read(xlsx("", table)) == [{"slashtag": "k0"}]
+    assert rows_of(xlsx(lists, table, state="hidden")) == rows_of(xlsx("", table)) == [{"slashtag": "k0"}]
     for data in (xlsx(lists, table), xlsx(table, state="hidden")):
         with pytest.raises(InvalidRequestError, match="sheet"):
-            read(data)
+            rows_of(data)
 
 
 def test_a_cell_far_away_costs_little() -> None:
     far = row(100_000, '<c r="XFD100000" s="0"/>')
     tracemalloc.start()
-    assert read(xlsx(row(1, "slashtag") + row(2, "k0") + far)) == [{"slashtag": "k0"}]
+    assert rows_of(xlsx(row(1, "slashtag") + row(2, "k0") + far)) == [{"slashtag": "k0"}]
     assert tracemalloc.get_traced_memory()[1] < 10 * 2**20
     tracemalloc.stop()
 
@@ -124,8 +121,8 @@ def test_a_damaged_workbook_is_read_or_refused(seed: int) -> None:
     ],
 )
 def test_what_is_no_whole_table_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidRequestError, match=r"a\.xlsx"):
-        read(data)
+    with pytest.raises(InvalidRequestError, match="a file is"):
+        rows_of(data)
 
 
 def test_a_sheet_has_typed_cells_and_a_filter(tmp_path: Path) -> None:
