@@ -89,9 +89,8 @@ class Statistics(Record, frozen=True, kw_only=True):
         return running.result()
 
     @classmethod
-    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
+    def _finish(cls, members: dict[str, Any], *, several: bool) -> None:
         """Complete the members of a sum, in place; `several` parts have clicks."""
-        raise NotImplementedError
 
     def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -165,11 +164,6 @@ class RangeStats(LabelStats, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.total_clicks
 
-    @classmethod
-    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
-        clicks = members["clicks"]
-        members["clicks"] = dict(sorted(clicks.items())) if span is None else _zeros(*span) | clicks
-
 
 class PeriodStats(LabelStats, frozen=True, kw_only=True):
     """Statistics of a year or of all time.
@@ -203,7 +197,7 @@ class PeriodStats(LabelStats, frozen=True, kw_only=True):
         yield from super().rows()
 
     @classmethod
-    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
+    def _finish(cls, members: dict[str, Any], *, several: bool) -> None:
         years = sorted(members["clicks_breakdown"].items())
         found = [(year, without_zeros(dict(sorted(months.items())))) for year, months in years]
         members["clicks_breakdown"] = {year: months for year, months in found if months}
@@ -233,7 +227,7 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
         return most
 
     @classmethod
-    def _finish(cls, members: dict[str, Any], span: Span | None, *, several: bool) -> None:
+    def _finish(cls, members: dict[str, Any], *, several: bool) -> None:
         has_remainder = any(members[name].get(OTHER) for name in cls.SUMS)
         members["places_are_exact"] &= not (several and has_remainder)
 
@@ -275,8 +269,13 @@ class RunningSum(Generic[S]):
         """Return the sum, to which nothing is added any more."""
         kind, members = self._kind, self._members
         for name in kind.DIMENSIONS:
+            counts = members[name]
             if name != "clicks":
-                members[name] = without_zeros(members[name])
-        kind._finish(members, self._span, several=self._with_clicks > 1)
+                members[name] = without_zeros(counts)
+            elif self._span is None:
+                members[name] = dict(sorted(counts.items()))
+            else:
+                members[name] = _zeros(*self._span) | counts
+        kind._finish(members, several=self._with_clicks > 1)
         # Sorted, so that results do not depend on the order of answers.
         return kind(**members, shared=tuple(sorted(self._shared)))
