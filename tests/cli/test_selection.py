@@ -89,7 +89,7 @@ def workbook(keys: list[str]) -> bytes:
 
 
 WAYS: dict[str, Callable[[list[str]], bytes]] = {
-    "plain": lambda keys: lines([*keys, "# ours"]),
+    "plain": lambda keys: lines([*keys, "# ours, of May"]),
     "semicolons": lambda keys: lines(keys, "id;slashtag\r\n", "{1};{0}\r"),
     "after a comment": lambda keys: lines(keys, "# of today\ntag_name,slashtag\n", "#sale,{0}"),
     "UTF-16": lambda keys: lines(keys, "Slashtag\tId\n", "{0}\t{1}").decode().encode("utf-16"),

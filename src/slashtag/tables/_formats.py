@@ -1,6 +1,7 @@
 """The formats of tables that are read, each told by how a file begins; lines come as they are read."""
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from io import BytesIO, TextIOWrapper
 from itertools import chain
@@ -28,9 +29,10 @@ def read_lines(file: BytesIO, where: str) -> Iterator[Any]:
     except SlashtagError as error:
         raise InvalidRequestError(f"{where}: {error}") from None
     except Exception:  # many types, of several libraries
-        formats = "CSV in UTF-8, JSON Lines with one object each, an .xlsx workbook without a password"
-        problem = f"{where} is none of these, or not a whole one: {formats}"
-        raise InvalidRequestError(f"{problem}; save it as one of them") from None
+        raise InvalidRequestError(
+            f"{where} is none of these, or not a whole one: CSV in UTF-8, JSON Lines with one object each, "
+            "an .xlsx workbook without a password; save it as one of them"
+        ) from None
 
 
 def _content(file: BytesIO) -> tuple[About | None, Iterator[Line]]:
@@ -46,14 +48,16 @@ def _content(file: BytesIO) -> tuple[About | None, Iterator[Line]]:
 
 
 def _csv(text: TextIO) -> Iterator[Line]:
-    # Comments and blank lines may stand before the header.
-    for before, line in enumerate(text):  # noqa: B007 - used below
-        if line.strip() and not line.lstrip().startswith("#"):
+    # Comments and blank lines may stand before the header, and everywhere in a plain list.
+    without_comments = (re.sub(r"^\s*#.*", "", line) for line in text)
+    for before, line in enumerate(without_comments):  # noqa: B007 - used below
+        if line.strip():
             break
     else:
         return
     delimiter = max(",;\t", key=lambda each: len(next(csv.reader([line], delimiter=each))))
-    rows = csv.reader(chain([line], text), delimiter=delimiter, strict=True)
+    rest = text if delimiter in line else without_comments
+    rows = csv.reader(chain([line], rest), delimiter=delimiter, strict=True)
     n = 1
     for cells in rows:
         yield before + n, cells
