@@ -90,31 +90,32 @@ async def test_present_values_are_read_past_caches(tmp_path: Path) -> None:
 async def test_one_file_undoes_all_that_any_run_has_done_and_nothing_else(
     box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
+    # What no update may give is not restored, and the rest is.
+    box.store.write("UPDATE link SET destination = 'no scheme' WHERE slashtag = 'a8'", ())
     path, before = tmp_path / "changes.csv", destinations(box)
     path.write_text("\n".join(["slashtag,destination", *(f"a{n},{OTHER}{n}" for n in range(19))]))
     async with BulkUpdate(session, path) as update:
         await anext(update)  # and leave it early
     assert update.undo_path == tmp_path / "changes.undo.csv"
     # One has been changed by somebody else, who has changed what the row does not give; one was not yet.
-    box.store.write("UPDATE link SET redirect_code = 308 WHERE slashtag = ?", ("a5",))
-    box.store.write("UPDATE link SET destination = ? WHERE slashtag = ?", ("https://x.example/", "a6"))
+    box.store.write("UPDATE link SET redirect_code = 308 WHERE slashtag = 'a5'", ())
+    box.store.write("UPDATE link SET destination = 'https://x.example/' WHERE slashtag = 'a6'", ())
     rest = BulkUpdate(session, path)
     assert {outcome.slashtag async for outcome in rest if outcome.status != "done"} == {"a6"}
-    assert (rest.undo_path, rest.undoes) == (update.undo_path, 18)
+    assert rest.undoes == 17
     # Changed once more, by the same file.
     path.write_text(path.read_text().replace(f"a7,{OTHER}7", "a7,https://y.example/"))
     assert [outcome.slashtag async for outcome in BulkUpdate(session, path)] == ["a6", "a7"]
     assert update.undo_path is not None
     rows = list(csv.DictReader(update.undo_path.read_text().splitlines()))
-    assert [row["new_slashtag"] + row["redirect_code"] for row in rows] == [""] * 18
+    assert [row["new_slashtag"] + row["redirect_code"] for row in rows] == [""] * 17
     undo = BulkUpdate(session, update.undo_path)
     assert {outcome.status async for outcome in undo} == {"done"}
-    assert destinations(box) == [*before[:6], "https://x.example/", *before[7:]]
+    assert destinations(box) == [*before[:6], "https://x.example/", before[7], f"{OTHER}8", *before[9:]]
     assert undo.undo_path == tmp_path / "changes.undo.undo.csv"
     # The old file once more makes the changes again.
     again = BulkUpdate(session, path)
-    assert len([each async for each in again if each.status == "done"]) == 18
-    assert again.undoes == 18
+    assert len([each async for each in again if each.status == "done"]) == again.undoes == 17
 
 
 async def test_an_undo_of_other_changes_is_not_overwritten(

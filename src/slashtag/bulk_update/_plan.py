@@ -27,7 +27,6 @@ from ._outcome_file import OutcomeFile, RowOutcome, Seen
 
 #: Members of a change that a listing shows.
 VISIBLE = ("destination", "slashtag", "redirect_code")
-Decision = Literal["unchanged", "send", "changed"]
 _CHANGED = "changed since, or updated_at is in another form: list again, or use a new file without updated_at"
 
 
@@ -57,11 +56,11 @@ def address_of(url: ShortUrl, slashtag: str | None = None) -> str:
 class LinkIndex:
     """The links of an account, by id (after a #), slashtag, and address of their short URL."""
 
-    def __init__(self, urls: Iterable[ShortUrl]) -> None:
+    def __init__(self, urls: Sequence[ShortUrl]) -> None:
         self.by_name: dict[str, list[ShortUrl]] = {}
-        self.urls = list(urls)
+        self.urls = urls
         for url in self.urls:
-            for name in (f"#{url.id}", url.slashtag or "", address_of(url)):
+            for name in {f"#{url.id}", url.slashtag or "", url.short_url or "", address_of(url)}:
                 self.by_name.setdefault(name, []).append(url)
 
     def find(self, key: str | int) -> ShortUrl:
@@ -76,7 +75,7 @@ class LinkIndex:
             raise InvalidRequestError(told if found else "no such link")
         (url,) = found.values()
         # The path of an update cannot tell an id from a slashtag.
-        if any(other is not url for other in self.by_name.get(str(url.id), ())):
+        if self.by_name.get(str(url.id), [url]) != [url]:
             raise InvalidRequestError(f"its id, {url.id}, is also the slashtag of another link")
         return url
 
@@ -111,7 +110,7 @@ class Preview(Struct):
 
 def decide(
     wanted: Mapping[str, Any], hidden: str, present: Mapping[str, Any], history: Sequence[Seen], done: str
-) -> Decision:
+) -> Literal["unchanged", "send", "changed"]:
     """Return what is to become of a row.
 
     `wanted` has what a listing shows, `hidden` is the hash of the rest, `done` that of what was done before.
@@ -142,7 +141,7 @@ def plan(rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], f
         try:
             if line_of.setdefault(url.id, row.line) != row.line:
                 raise InvalidRequestError(f"{key!r} is the link of line {line_of[url.id]}")
-            _check_read_only(row, url, tags, is_known=url.id in file.history)
+            _check_read_only(row, url, tags, file)
             _compare(row, url, links, file, plan)
         except InvalidRequestError as error:
             problems.append(Problem(row.line, str(error)))
@@ -151,12 +150,12 @@ def plan(rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], f
     return plan
 
 
-def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str], *, is_known: bool) -> None:
+def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str], file: OutcomeFile) -> None:
     """Raise InvalidRequestError for a cell of a listing that was edited and cannot be changed."""
     present = url.to_dict() | {"tag_name": tags.get(url.tag_id or 0)}
     for name in READ_ONLY:
         # The short URL of a link that is renamed is another one.
-        is_renamed = name == "short_url" and (is_known or row.change.slashtag != url.slashtag)
+        is_renamed = name == "short_url" and (url.id in file.history or row.change.slashtag != url.slashtag)
         if row.listed.get(name, present[name]) != present[name] and not is_renamed:
             raise InvalidRequestError(f"{name} cannot be changed here; it is {present[name]!r}")
 
@@ -187,17 +186,24 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
     change = Change(url.id, **altered)
     check_change(change)
     place = address_of(url, change.slashtag)
-    if change.domain_id is None and any(other is not url for other in links.by_name.get(place, ())):
-        advice = "rename that in a run of its own first, for a swap to a third slashtag"
-        raise InvalidRequestError(f"{place} is another link; {advice}")
+    if change.domain_id is None and links.by_name.get(place, [url]) != [url]:
+        raise InvalidRequestError(
+            f"{place} is another link; rename that in a run of its own first, for a swap to a third slashtag"
+        )
     plan.differences += [
-        Difference(row.line, url.id, url.slashtag, name, str(present.get(name, "?") or ""), shown)
+        Difference(
+            row.line,
+            url.id,
+            url.slashtag,
+            name,
+            str(present.get(name, "?") or ""),
+            "***" if name == "password" else str(value),
+        )
         for name, value in altered.items()
-        for shown in ("***" if name == "password" else str(value),)
     ]
     for name in ("destination", "redirect_code"):
         with suppress(InvalidRequestError):  # of a present value that cannot be sent
-            kept = replace(change, **{name: given.get(name, present[name])})
+            kept = replace(change, **{name: (present | given)[name]})
             check_change(kept)
             change = kept
     plan.sent.append(PlannedRow(change, replace(outcome, status="unknown"), place))

@@ -4,23 +4,22 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from .. import AsyncSession, Change, InvalidRequestError, Outcome, Progress, Results
 from .._files import check_local_path
-from .._internal import Tasks, in_thread
-from ..tables import Column, Table, open_table
+from .._internal import Tasks, check_change, in_thread
+from ..tables import Column, Row, Table, open_table
 from ._changes import ChangeRow, DoubtfulChangesError, read_rows
 from ._doubts import doubts
 from ._outcome_file import OutcomeFile, RowOutcome, opened
 from ._plan import VISIBLE, LinkIndex, Preview, plan
 
 #: Changes that undo others: the id, and VISIBLE.
-_UNDO = Table(
-    (Column("id", "int"), Column("destination"), Column("new_slashtag"), Column("redirect_code", "int"))
-)
+_UNDO = Table(tuple(map(Column, ("id", "destination", "new_slashtag", "redirect_code"))))
 
 
 class BulkUpdate(Results[RowOutcome]):
@@ -39,9 +38,9 @@ class BulkUpdate(Results[RowOutcome]):
 
     What is doubtful, as a scheme that no browser knows, is an error unless `confirm` is True. `planned` has
     what becomes of the rows, once they are sent; `undo_path` is the file of changes that restores what all
-    runs changed of `undoes` links, but for passwords and domains. `progress` is called with (links read,
-    None), then with (rows done, total). Use it with `async with`, or leave it early with `aclose()`. A
-    cancelled `anext`, as by a timeout, loses nothing.
+    runs changed of `undoes` links, but for passwords, domains, and links that had what no update may give.
+    `progress` is called with (links read, None), then with (rows done, total). Use it with `async with`, or
+    leave it early with `aclose()`. A cancelled `anext`, as by a timeout, loses nothing.
 
     Raises ChangesError and InvalidRequestError before anything is sent, as for a new slashtag that another
     link on the domain has; ExportError if the file of outcomes cannot be written, is of another apikey or
@@ -107,9 +106,12 @@ class BulkUpdate(Results[RowOutcome]):
         path = file.undo_path
         file.see(found.seen)
         left = {each.id for each in found.left}
-        undo = [
-            (id, *map(values.get, VISIBLE)) for id, values in file.undo.items() if values and id not in left
-        ]
+        undo = list[Row]()
+        for id, values in file.undo.items():
+            with suppress(InvalidRequestError):  # of nothing, or what only the service can give a link
+                check_change(Change(id, **values))
+                if id not in left:
+                    undo.append((id, *map(values.get, VISIBLE)))
         if undo:
             with open_table(path, _UNDO) as table:
                 table.write(undo)
