@@ -76,7 +76,7 @@ async def top(
         for key, row in zip(keys, rows, strict=True)
     ]
     written = output.print(table, cells, DRAWN, about)
-    total = f"{many(whole.total, 'click')} of {many(len(links), 'link')}"
+    total = f"{many(whole.total, 'click')} of {many(len(chosen), 'link')}"
     run.say(f"{in_words(resolved, zone)}, compared with {against}: {total}; {written}{run.cost()}")
 
 
