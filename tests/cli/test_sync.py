@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slashtag.sandbox import Sandbox
+from slashtag.sandbox import Fault, Sandbox
 from tests.support.sandboxes import refused_links
 from tests.support.tables import cells
 
-from .conftest import Cli, names, objects
+from .conftest import Cli, failing, names, objects
 
 if not os.environ.get("CI"):
     pytest.importorskip("dlt")
@@ -39,8 +39,13 @@ def documented() -> list[list[str]]:
     return [line.replace("/srv/", "").replace("2022-01-01", SINCE[1]).split() for line in lines]
 
 
-def test_the_documented_schedules_load_and_audit_a_file(cli: Cli, box: Sandbox, tmp_path: Path) -> None:
-    first = cli("sync", "clicks.duckdb", *SINCE, "--by-tag")
+def test_the_documented_schedules_load_and_audit_a_file(
+    cli: Cli, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("random.random", float)  # no backoff
+    # The service is down at first, for longer than a call has attempts.
+    with failing(box, Fault(kind="503", times=9)):
+        first = cli("sync", "clicks.duckdb", *SINCE, "--by-tag")
     assert (first.code, first.out) == (0, "")
     assert clicks("clicks.duckdb") == box.truth.range("2025-09-01", "2100-01-01").total_clicks
     for command in documented():

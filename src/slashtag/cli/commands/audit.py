@@ -10,7 +10,7 @@ from ..._wording import many
 from ...counts import between
 from ..output import OutputOptions, table_of
 from ..run import Run, command
-from .sync import DATASET, DESTINATION, RETRY, TARGET, imported, progress_of
+from .sync import DATASET, DESTINATION, TARGET, imported, progress_of
 
 DIFFERENCES = table_of(("table", "name", "date", "held", "counted", "dimension", "label"))
 
@@ -32,7 +32,7 @@ async def audit(
         raise InvalidRequestError(f"there is no {target}: nothing can be audited")
     auditing = imported("audit")
     warehouse = auditing.Warehouse(target, destination, dataset=dataset)
-    async with run.session(retry=RETRY) as session:
+    async with run.session() as session:
         with run.bars() as start_bar:
             found = await auditing.audit(
                 session,

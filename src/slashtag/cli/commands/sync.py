@@ -6,14 +6,12 @@ from typing import Any
 
 from typer import Argument, Option
 
-from ... import ConfigurationError, RangeStats, RetryPolicy
+from ... import ConfigurationError, RangeStats
 from ...counts import between
 from ..run import Run, command
 from ..selection import TIMEZONE
 from ..stderr import StartBar
 
-#: What fails is requested again by the next run: a link that always fails must not hold this one up.
-RETRY = RetryPolicy(max_attempts=5)
 TARGET: Any = Argument(
     None,
     metavar="[PATH]",
@@ -55,7 +53,7 @@ async def sync(
     """
     loading = imported("sync")
     warehouse = loading.Warehouse(target, destination, dataset=dataset)
-    async with run.session(retry=RETRY) as session:
+    async with run.session() as session:
         with run.bars() as start_bar:
             run.resumes_from = warehouse.place
             try:
