@@ -35,6 +35,7 @@ class Account:
 
     def _series(self, table: str, name_of: Callable[[Row], str | None]) -> Series:
         """Return the names of a table, given those to which the rows of links belong."""
+        # By name and id: of links that are gone, of all at the last load, and of those that are listed now.
         gone = _hits((row for row in self._held.values() if row[ID] not in self.links), name_of)
         before, now = gone | _hits(self._present, name_of), _hits(self.links.values(), name_of)
         names = sorted(now, key=lambda name: -sum(now[name].values()))
@@ -43,6 +44,7 @@ class Account:
         apart = {n for n in names if n in uncounted or before.get(n, {}).keys() - now[n].keys()}
         new = now.keys() - before.keys()
         changed = {name for name in names if now[name] != before.get(name)}
+        # Those that are new, those with other hits, which probably differ, and the rest.
         groups = [new, changed - new - apart, now.keys() - changed - apart]
         # The clicks of a link that is gone are no longer those of a tag.
         return Series(table, names, groups, apart, gone.keys() if table == "clicks_daily" else set())
