@@ -1,13 +1,15 @@
 """Whatever happens between two loads, each table has the service's clicks after the next one.
 
-Links and tags are added, removed, made again, renamed, swapped, given other tags, clicked, also late; links
-are refused; rows are changed by hand; clocks differ; a load is stopped midway.
+Links and tags are added, also with the slashtag of another, removed, made again, renamed, swapped, given
+other tags, clicked, also late; links are refused; rows are changed by hand; clocks differ; a load is stopped
+midway.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
@@ -43,6 +45,7 @@ CHANGES = (
     "late",
     "late",
     "add",
+    "share",
     "remove",
     "again",
     "rename",
@@ -118,10 +121,13 @@ class Account:
                 self.click(one.id, rng.randrange(60))
             case "add":
                 self.add()
+            case "share":
+                with suppress(sqlite3.IntegrityError):  # which two have already
+                    box.add_url(one.slashtag, domain_id=1)
             case "remove":
                 box.remove_url(one.id)
             case "again":
-                box.remove_url(one.id)
+                box.remove_url(one.slashtag)
                 self.add(one.slashtag)
             case "rename":
                 self.made += 1
@@ -199,8 +205,10 @@ class Account:
         zone = parse_zone(self.zone)
         present = {url.slashtag for url in self.box.truth.urls()}
         of_gone = {row[1] for row in self.warehouse.tables["links"] if row[-1] is not None}
-        links = {(row[0], row[1], row[6]) for row in self.warehouse.tables["links"] if row[-1] is None}
-        found: list[Any] = [*links ^ {(url.id, url.slashtag, url.tag_id) for url in self.box.truth.urls()}]
+        held_links = self.warehouse.tables["links"]
+        links = {(row[0], row[1], row[6], row[-2]) for row in held_links if row[-1] is None}
+        true_links = {(url.id, url.slashtag, url.tag_id, True) for url in self.box.truth.urls()}
+        found: list[Any] = [*links ^ true_links]
         for table in TABLES:
             rows = asyncio.run(held(self.warehouse, table))
             true = truth(self.box, table, self.clock.today, timezone=zone)

@@ -58,11 +58,11 @@ class Account:
     def begun(self, links: Series) -> list[Row]:
         """Return rows that say whose the clicks of names will be, before any are written.
 
-        Of new names and of those apart; all else is as held.
+        Of new names and of those apart; all else is as held. They are not held any more: `rows` has them too.
         """
         names = links.groups[0] | links.apart
         return [
-            (id, name, *self._held.get(id, row)[2:COUNTED], name not in links.apart, None)
+            (id, name, *self._held.pop(id, row)[2:COUNTED], name not in links.apart, None)
             for id, row in self.links.items()
             if (name := row[SLASHTAG]) in names
         ]
