@@ -18,9 +18,8 @@ agrees with the others                 it is an equation of the counts of its ce
 contradicts others, or no answer       first halves of the cells are asked, until one cell is left
 one cell is left, whose counts were    a key of it has changed, or is refused: its halves are batches, and its
 known                                  only key is asked alone
-one cell is left, whose counts were    an earlier answer was about another moment: the smallest cell around it
-not known                              with known counts and its other half are not as it seems; the halves of
-                                       the next known cell around both are batches
+one cell is left, whose counts were    an earlier answer was about another moment: the halves of the smallest
+not known                              cell around it whose counts are known are batches
 ... and after either                   answers about their keys are no equations any more, and what was asked
                                        with them is checked again, with what seems to have no clicks
 of little use: what was asked, and     cells are asked alone in the next round: a table takes at most a tenth
@@ -33,7 +32,6 @@ depends on the batches and the answers alone, so that a second run can replay a 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from zlib import crc32
 
 from ..batches import halves
 from .bounds import Bounds
@@ -53,7 +51,7 @@ MOST_CONFUSION, MOST_CONFUSION_AGAIN = 6.0, 1.0
 #: With 1 an account of 10,000 links takes four times the rounds, and 1.5 times the CPU; 8 takes 2 % more
 #: requests for one day.
 FEW_REQUESTS = 6
-#: Ways in which results are checked: 255 codes, so that each of 100 keys has its own.
+#: Ways in which results are checked: 250 codes, so that each of 100 keys has its own.
 CHECKS = 8
 #: A batch with so many clicks a key, or more, is asked key by key: no request tells two of them apart. 10
 #: takes 8 % more requests for 7 days, 20 takes 1 % more in the mean of 20 tables, 40 takes 3 % more for links
@@ -211,12 +209,7 @@ class Search:
             yield from self._ask([half])
             cells = second if self._accepts(half) else first
         (cell,) = cells
-        known = cell.known_around(self._bounds)
-        if known is not cell and known.parent:
-            # What it has too much or too little its other half has too little or too much. Without this 7 of
-            # 6,500 tables with 3 to 8 clicks meanwhile had a wrong count, with it 2.
-            known = known.parent.known_around(self._bounds)
-        self._begin_anew(known)
+        self._begin_anew(cell.known_around(self._bounds))
 
     def _take_results(self) -> None:
         """Give the counts of each key that has any: a cell with counts was halved until it had one key."""
@@ -306,16 +299,11 @@ class Search:
         """Return questions about all keys with counts that are not checked yet, in sets by their codes."""
         unchecked, self._unchecked = self._unchecked, {}
         roots = [root for root in unchecked if root in self._roots]
-        code_of: dict[Cell, int] = {}
-        for root in roots:
-            clicked = [cell for cell in root.leaves() if cell.total(self._bounds.low)]
-            # Others for each batch, but the same in each process: a journal has the answers. Steps by a prime
-            # number, which 2**CHECKS - 1 is no multiple of, come to each code once.
-            start = crc32(root.keys[0].encode())
-            code_of |= {cell: 1 + (start + 97 * n) % (2**CHECKS - 1) for n, cell in enumerate(clicked)}
-        is_few = len(code_of) <= CHECKS
-        if is_few:  # each in a question of its own
-            code_of = {cell: 1 << n for n, cell in enumerate(code_of)}
+        clicked = [cell for root in roots for cell in root.leaves() if cell.total(self._bounds.low)]
+        is_few = len(clicked) <= CHECKS
+        # Few are each in a question of its own. Else powers of 6 come to each of 1 to 250 once,
+        # without a pattern: with codes in steps two pairs of halves may have mistakes that no set shows.
+        code_of = {cell: 1 << n if is_few else pow(6, n, 251) for n, cell in enumerate(clicked)}
         sets = [[cell for cell, code in code_of.items() if code >> n & 1] for n in range(CHECKS)]
         # Those that seem to have none may lack a click that another has by mistake.
         empty = [cell for root in roots for cell in root.leaves() if not cell.total(self._bounds.high)]
