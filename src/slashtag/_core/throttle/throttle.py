@@ -126,12 +126,11 @@ class Throttle:
         ready = max(self._due + SLACK if self.state == PACED else self._due, self._paused_until)
         idle = max(0.0, now - max(ready, self._held))
         self._idle += idle
+        is_mostly_idle = self.state == OPEN and self._idle > (now - self._opened) / 2
+        is_unspent_quota = self.state == QUOTA and now > self._opened + self._width
         if self.outage.is_on:
             self._probe = ticket
-        elif self.state == OPEN and self._idle > (now - self._opened) / 2:
-            self._measure(now, 0)
-        elif self.state == QUOTA and now > self._opened + self._width:  # not spent in time
-            self._budget = max(self._budget, self._accepted)
+        elif is_mostly_idle or is_unspent_quota:
             self._measure(now, 0)
         elif self.state == PROBING:
             self._probe = ticket
@@ -294,8 +293,6 @@ class Throttle:
             self._follow(self._given, sent, now)
         elif sent - self._since > max(QUICK, measured / 2) and passed >= SAMPLE and not is_idle:
             self.state, self._budget, self._width, self._rate = QUOTA, passed, measured, passed / measured
-            # In a sliding window the rest of what was sent at its beginning expires a little later.
-            self._pause(sent + EARLY * measured)
         elif budget and (passed > (1 - DIP) * budget or measured < 2 * EARLY * self._width):
             self.state, self._budget = QUOTA, max(passed, budget)
             return  # the measurement goes on
