@@ -301,8 +301,8 @@ class Search:
         roots = [root for root in unchecked if root in self._roots]
         clicked = [cell for root in roots for cell in root.leaves() if cell.total(self._bounds.low)]
         is_few = len(clicked) <= CHECKS
-        # Few are each in a question of its own. Else powers of 6 come to each of 1 to 250 once,
-        # without a pattern: with codes in steps two pairs of halves may have mistakes that no set shows.
+        # Few are each in a question of its own. Else powers of 6 come to each code from 1 to 250 once, in no
+        # pattern: with steps of one size, mistakes in two pairs of halves may cancel out in each set.
         code_of = {cell: 1 << n if is_few else pow(6, n, 251) for n, cell in enumerate(clicked)}
         sets = [[cell for cell, code in code_of.items() if code >> n & 1] for n in range(CHECKS)]
         # Those that seem to have none may lack a click that another has by mistake.
