@@ -42,6 +42,7 @@ def refused(path: Path, match: str, base_url: str = BASE, apikey: str = KEY) -> 
     with pytest.raises(JournalError, match=match) as refusal:
         AsyncSession(base_url, apikey=apikey, apisecret="s" * 12, journal=path)
     assert apikey not in str(refusal.value)
+    assert str(refusal.value).count(path.name) == 1
     assert (contents(path.parent) if path.parent.is_dir() else {}) == before
 
 

@@ -23,7 +23,7 @@ _SCHEMA = (
     "CREATE TABLE job (salt TEXT NOT NULL, account BLOB NOT NULL)",
     "CREATE TABLE answer (request BLOB PRIMARY KEY, made REAL NOT NULL, body BLOB NOT NULL)",
     # JSON arrays of ids of links, or of slashtags.
-    "CREATE TABLE links (names BLOB NOT NULL)",
+    "CREATE TABLE links (names TEXT NOT NULL)",
 )
 ADD_ANSWER = "INSERT OR REPLACE INTO answer VALUES (?, ?, ?)"
 ADD_LINKS = "INSERT INTO links VALUES (?)"
@@ -60,7 +60,7 @@ class JournalFile:
             is_locked = "locked" in str(error)
             why = "is in use by another session or export" if is_locked else f"cannot be opened: {error}"
         # A damaged row may have None, or no JSON.
-        except (sqlite3.DatabaseError, AttributeError, TypeError, ValueError) as error:
+        except (sqlite3.DatabaseError, AttributeError, TypeError, json.JSONDecodeError) as error:
             raise self._unfit(f"is not a journal, or is damaged ({error})") from None
         except OSError as error:
             why = f"cannot be opened: {error.strerror}"
@@ -111,9 +111,7 @@ class JournalFile:
         try:
             with self._lock:
                 assert self._connection is not None
-                rows = self._connection.execute(query, (request, self._last))
-                found: tuple[float, bytes] | None = rows.fetchone()
-                return found
+                return next(self._connection.execute(query, (request, self._last)), None)
         except sqlite3.DatabaseError as error:
             problem = f"the journal {self.path} is damaged ({error}): remove it to begin anew"
             raise JournalError(problem) from None

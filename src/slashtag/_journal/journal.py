@@ -12,13 +12,14 @@ Pages are always requested: a listing costs a request for 500 links.
 """
 
 import hashlib
+import json
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count, repeat
+from itertools import repeat
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -84,8 +85,10 @@ class Journal:
         """
         places = self._file.places
         if added := [name for name in names if name not in places]:
-            places.update(zip(added, count(len(places))))
-            self._put(ADD_LINKS, msgspec.json.encode(added))
+            for name in added:
+                places[name] = len(places)
+            # What is no name is refused later.
+            self._put(ADD_LINKS, json.dumps([name for name in added if isinstance(name, int | str)]))
         return sorted(names, key=places.__getitem__)
 
     def keep(self, call: Call[Any], data: object, body: bytes, made: float | None) -> None:
@@ -143,7 +146,7 @@ def request_name(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
 
 def _is_kept(call: Call[Any]) -> bool:
     """Return whether the links of a call are known: those of a tag may be others later."""
-    return bool(call.link_ids) or "url_keys" in dict(call.params)
+    return bool(call.link_ids or call.keys)
 
 
 def had_ended(call: Call[Any], made: float) -> bool:
