@@ -65,6 +65,7 @@ def test_each_month_of_a_year_has_a_row(cli: Cli, own: Sandbox) -> None:
         rows = objects(cli("stats", "2023", "--by", "month", "--keys", "a1").out)
         months = {f"2023-{n:02d}": clicks * (n == 3) for n in range(1, 13)}
         assert {row["month"]: row["clicks"] for row in rows} == months
+        assert len(objects(cli("stats", "2023", "--by", "tag,month").out)) == 12 * bool(clicks)
 
 
 @pytest.mark.parametrize(("span", "by"), [("2024-06", "city"), ("2024-06", "week"), ("2024", "tag")])

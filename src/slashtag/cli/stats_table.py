@@ -97,6 +97,8 @@ class StatsTable:
     def _rows_by(self, dimension: str) -> list[Compared]:
         """Return the rows of a dimension, rolled up, beside what they are compared with."""
         rows = [of.rows if self._by.names else count(of.total, dimension) for of in self._counted]
+        if self._by.group and not any(rows):
+            return []  # it is not known of whom each month would have a row
         if self._resolved is None:
             return [Compared(labels, n, None, None) for labels, n in rolled(rows[0], dimension).items()]
         # Compared with nothing, too, each day, week and month has a row.
