@@ -146,7 +146,7 @@ def request_name(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
 
 def _is_kept(call: Call[Any]) -> bool:
     """Return whether the links of a call are known: those of a tag may be others later."""
-    return bool(call.link_ids or call.keys)
+    return bool(call.link_ids) or "url_keys" in dict(call.params)
 
 
 def had_ended(call: Call[Any], made: float) -> bool:
