@@ -213,14 +213,14 @@ def rename(box: Sandbox, link: int, slashtag: str) -> None:
 async def test_a_slashtag_that_one_of_its_links_has_lost_is_asked_again(path: Path) -> None:
     """Also where the job asks about the other link alone."""
     async with Sandbox(urls=0, clicks=0, tags=0) as box:
-        kept, other, third = [box.add_url("sale", domain_id=n) for n in range(3)]
-        for link in (kept, other, third):
+        ids = [box.add_url("sale", domain_id=n) for n in range(3)]
+        for link in ids:
             box.add_click(link, datetime(2023, 5, 5, tzinfo=UTC))
         for total in (3, 2):
             async with client(box, journal=path) as job:
-                links = [link for link in await job.urls.list().to_list() if link.id == kept]
+                links = [link for link in await job.urls.list().to_list() if link.id == ids[0]]
                 assert (await job.stats.collect(SPAN, keys=links)).total == total
-            rename(box, other, "other")
+            rename(box, ids[1], "other")
 
 
 async def test_an_answer_about_a_tag_is_replayed_only_if_its_links_are_known_to_be_the_same(

@@ -83,7 +83,7 @@ async def test_a_link_that_cannot_be_requested_is_told_if_no_tag_counts_it() -> 
             box.add_click(box.add_url(slashtag, tag=tag), "2024-06-02T00:00:00")
         found = await api.stats.by_tag(JUNE)
         assert (found["mail"].total, found["mail"].missing, found[None].missing) == (2, 0, 1)
-        box.add_url("e", domain_id=1)
+        box.add_click(box.add_url("e", domain_id=1), "2024-06-02T00:00:00", times=2)
         rest = (await api.stats.by_tag(JUNE))[None]
         assert (rest.total, rest.missing, rest.reconciles) == (1, 2, False)
 

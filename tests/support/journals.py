@@ -30,14 +30,14 @@ def committed(journal: Path) -> set[bytes]:
 def asked(arrivals: Iterable[Arrival], links: Iterable[Any]) -> set[bytes]:
     """Name what arrived, as the journal does that was told of these links of the account."""
     ids = {link.slashtag: (link.id,) for link in links}
-    names: set[bytes] = set()
-    for arrival in arrivals:
-        call = Call(
+    calls = (
+        Call(
             method="GET",
             path=arrival.path.removeprefix("/api/v1/"),
             params=tuple(arrival.query.items()),
             returns=object,
             link_ids=tuple(ids[key] for key in arrival.query.get("url_keys", "").split(",") if key),
         )
-        names.add(request_name(call, {}))
-    return names
+        for arrival in arrivals
+    )
+    return {request_name(call, {}) for call in calls}

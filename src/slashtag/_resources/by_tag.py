@@ -66,12 +66,15 @@ async def collect_by_tag(
     kind = type(rest)
     by_tag: StatsByTag[R] = StatsByTag({name: found.get(name) or kind(missing=1) for name in of_tag})
     if both:
-        # Fresh: a journal may have some of these from before a late click.
-        counts = await collect(keys=both, fresh=True), await collect(keys=tagged, fresh=True)
         tags = kind.merge(by_tag.values())
-        # What failed is told once.
-        is_same = not tags.missing and tags == await collect(tags=of_tag, fresh=True)
-        rest += _left(*counts, tags, is_same=is_same)
+        # Fresh: a journal may have some of these from before a late click.
+        rest += _left(
+            await collect(keys=both, fresh=True),
+            await collect(keys=tagged, fresh=True),
+            tags,
+            # What failed is told once.
+            is_same=not tags.missing and tags == await collect(tags=of_tag, fresh=True),
+        )
     by_tag[None] = rest if all(names.values()) else replace(rest, reconciles=False)
     return by_tag
 
@@ -79,9 +82,12 @@ async def collect_by_tag(
 def _left(both: R, tagged: R, tags: R, *, is_same: bool) -> R:
     """Return `both` and `tagged` less `tags`, of every number none and at most that of `both`.
 
-    A number outside does not reconcile, nor do any if `tags` are not the same afterwards.
+    A number outside does not reconcile, nor do any if `tags` are not the same afterwards. Where requests are
+    missing there are no numbers, as those would lack clicks that a tag has.
     """
     total = both + tagged
+    if total.missing or tags.missing:
+        return type(both)(missing=total.missing, reconciles=False)
     fits = is_same and total.complete and tags.complete
 
     def left(most: Any, in_all: Any, less: Any) -> Any:
@@ -104,6 +110,6 @@ def _left(both: R, tagged: R, tags: R, *, is_same: bool) -> R:
         }
     if isinstance(both, PeriodStats):
         unique = min(both.clicks_unique, members["clicks_total"])
-        members |= {"clicks_unique": unique, "clicks_repeated": members["clicks_total"] - unique}
-        members["unique_is_exact"] = False
-    return replace(both, **members, missing=total.missing, reconciles=fits)
+        repeated = members["clicks_total"] - unique
+        members |= {"clicks_unique": unique, "clicks_repeated": repeated, "unique_is_exact": False}
+    return replace(both, **members, reconciles=fits)

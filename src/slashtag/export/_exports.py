@@ -159,12 +159,15 @@ async def export_clicks(
         missing.update(failure.keys or [failure.tag or ""])
         return on_error and on_error(failure)
 
-    options: dict[str, Any] = {"timezone": zone, "on_error": None if on_error is None else fail}
+    options: dict[str, Any] = {"timezone": zone, "on_error": on_error and fail}
     series = _Series(writer, query.span(zone), dimensions)
     if by == "tag" and tags is None:
         found = await session.stats.by_tag(query, progress=progress, **options)
-        for name, stats in found.items():
-            await series.add((name or no_tag_beside(found),), stats, is_asked=name is not None)
+        for tag, stats in found.items():
+            name = tag or no_tag_beside(found)
+            if stats.missing:
+                missing.add(name)
+            await series.add((name,), stats, is_asked=bool(tag))
     else:
         links = await session.urls.list().to_list() if by == "slashtag" else []
         # Tags last: a link may have got one that was created meanwhile.
