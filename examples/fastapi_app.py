@@ -158,7 +158,10 @@ async def totals(request: Request, session: Session, days: Days, seconds: float 
 
     async def collect() -> bool:
         deadline = asyncio.timeout(seconds)
-        each = session.stats.collect_each(days, keys=session.urls.list(), on_error=failures.append)
+        # One by one: results that are inferred come together, those of links with clicks at the end.
+        each = session.stats.collect_each(
+            days, keys=session.urls.list(), inferred=False, on_error=failures.append
+        )
         try:
             async with deadline, each as results:
                 async for slashtag, stats in results:
