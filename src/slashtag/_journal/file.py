@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,8 @@ class JournalFile:
         # While it is open only its log is written, which does not wait for the disk.
         file.execute("PRAGMA wal_autocheckpoint=0")
         self._last = _one(file, "SELECT coalesce(max(rowid), 0) FROM answer")
-        orders = file.execute("SELECT names FROM links ORDER BY rowid")
-        self.places = dict(zip(chain.from_iterable(json.loads(names) for (names,) in orders), count()))
+        for (names,) in file.execute("SELECT names FROM links ORDER BY rowid"):
+            self.places.update(zip(json.loads(names), count(len(self.places))))
 
     def _unfit(self, why: str) -> JournalError:
         return JournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
@@ -113,8 +113,9 @@ class JournalFile:
                 assert self._connection is not None
                 return next(self._connection.execute(query, (request, self._last)), None)
         except sqlite3.DatabaseError as error:
-            problem = f"the journal {self.path} is damaged ({error}): remove it to begin anew"
-            raise JournalError(problem) from None
+            raise JournalError(
+                f"the journal {self.path} is damaged ({error}): remove it to begin anew"
+            ) from None
 
     def append(self, rows: Mapping[str, Sequence[Any]]) -> None:
         """Commit rows of each statement in one transaction; raises sqlite3.Error."""

@@ -139,7 +139,7 @@ class Journal:
 
 def request_name(call: Call[Any], listed: Mapping[str, LinkIds]) -> bytes:
     """Return a short hash of a request and the ids of its links; the text may have thousands of bytes."""
-    ids = [*map(listed.get, call.keys, call.link_ids or repeat(()))]
+    ids = [*map(listed.get, call.keys, call.link_ids or repeat(()))] if listed else call.link_ids
     text = msgspec.json.encode((call.path, call.params, call.link_ids, ids))
     return hashlib.blake2b(text, digest_size=16).digest()
 
