@@ -142,7 +142,7 @@ async def test_two_runs_with_one_file_are_one_too_many(
             await run(session, tmp_path / "told.jsonl")
 
 
-@pytest.mark.parametrize("outcomes", ["s3://user:pass-word@bucket/o.jsonl", "a\0b", "/nowhere/at/all.jsonl"])
+@pytest.mark.parametrize("outcomes", ["s3://user:pass-word@bucket/o.jsonl", "a\0b", "/dev/null/all.jsonl"])
 async def test_a_path_that_cannot_be_one_is_told_before_anything_is_sent(
     box: Sandbox, session: AsyncSession, outcomes: str
 ) -> None:

@@ -301,7 +301,7 @@ def test_failures_long_ago_are_no_part_of_an_outage() -> None:
 # -- measurements
 
 
-@given(rate=st.floats(5, 20), above=st.floats(1.6, 2.5), burst=st.integers(4, 8))
+@given(rate=st.floats(5, 20), above=st.floats(1.6, 2.4), burst=st.integers(4, 8))
 def test_the_rate_between_two_openings_is_exact_but_for_one_request(
     rate: float, above: float, burst: int
 ) -> None:
