@@ -2,12 +2,18 @@
 
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote
 
 from msgspec import Struct
+
+from .scrubber import HIDDEN, is_secret
 
 T_co = TypeVar("T_co", covariant=True)
 
 Repeat = Literal["always", "if not done", "if unsent", "never"]
+
+#: Characters that a log shows as they are in the value of a parameter.
+_SHOWN = "/:@,+ "
 
 
 class Call(Struct, Generic[T_co], frozen=True, kw_only=True, gc=False):
@@ -40,6 +46,13 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True, gc=False):
         """The slashtags of a statistics call; empty if it selects a tag."""
         joined = dict(self.params).get("url_keys")
         return tuple(joined.split(",")) if joined else ()
+
+    def redacted(self) -> str:
+        """Return the method and the target as a log shows them, without secrets."""
+        # Not all of a hundred slashtags.
+        cut = ((k, v[:99] + "..." * (len(v) > 99)) for k, v in self.params)
+        shown = (f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in cut)
+        return f"{self.method} {self.path}?{'&'.join(shown)}".removesuffix("?")
 
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.

@@ -29,6 +29,7 @@ from .._errors import (
     APIError,
     NotFoundError,
     OutcomeUnknownError,
+    QueueTimeoutError,
     RateLimitError,
     RequestFailedError,
     ServerError,
@@ -136,6 +137,26 @@ def retryable(call: Call[Any], error: BaseException) -> bool:
     if not shows_ill_health(error):
         return False
     return call.repeat == "always" or (call.repeat == "if not done" and not answer_lost(error))
+
+
+def not_admitted(
+    policy: RetryPolicy, error: SlashtagError | None, lasted: float, seconds: float
+) -> SlashtagError:
+    """Return the error of a call that waits no longer, after its last one, if any.
+
+    `lasted`: seconds in which nothing was answered; `seconds`: those that it would wait more.
+    """
+    if error is not None and not isinstance(error, RateLimitError):
+        return error
+    if lasted >= policy.max_elapsed:
+        return TransportError(f"not sent: nothing was answered for {lasted:.0f} s", unsent=True)
+    text = f"given up, as max_wait is {policy.max_wait:g} s"
+    text += f" and it would wait {seconds:.1f} s more" * (seconds > 0)
+    if error is None:
+        text += " in the session's queue; nothing was answered 429 to it"
+        return QueueTimeoutError(text, retry_after=seconds or None)
+    text += f"; the service says: {error.message!r}"
+    return RateLimitError(text, status=429, retry_after=seconds or None, headers=error.headers)
 
 
 def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:

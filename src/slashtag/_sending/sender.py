@@ -13,7 +13,6 @@ from logging import DEBUG, INFO, WARNING
 from math import inf
 from time import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,21 +27,19 @@ from .._core.retry import (
     backoff,
     final_error,
     gives_up,
+    not_admitted,
     pause_of_503,
     retryable,
     shows_ill_health,
     tag_limit,
 )
-from .._core.scrubber import HIDDEN, is_secret
 from .._core.throttle.ticket import Ticket
 from .._errors import (
     APIError,
     JournalError,
-    QueueTimeoutError,
     RateLimitError,
     RequestFailedError,
     SlashtagError,
-    TransportError,
     UnexpectedResponseError,
 )
 from .admission import Admission, NotAdmittedError
@@ -59,9 +56,6 @@ T = TypeVar("T")
 ONE_TAG: Call[Any] = Call(
     method="GET", path="tags", params=(("page", "1"), ("pagesize", "1")), returns=object
 )
-
-#: Characters that a log shows as they are in the value of a parameter.
-_SHOWN = "/:@,+ "
 
 UNREADABLE_SHOWN = 100  # characters of what cannot be read
 LONG_WAIT = 10.0  # seconds: a call that has waited longer is told of as a warning
@@ -292,20 +286,9 @@ class Sender(Struct, eq=False):
 
     def _given_up(self, state: CallState) -> SlashtagError:
         """Return the error of a call that waits no longer."""
-        throttle, now, error = self.admission.throttle, state.loop.time(), state.last
-        if state.is_retry and error is not None:
-            return error
-        lasted = throttle.outage.lasted(now)
-        if lasted >= self.retry.max_elapsed:
-            return TransportError(f"not sent: nothing was answered for {lasted:.0f} s", unsent=True)
+        throttle, now = self.admission.throttle, state.loop.time()
         seconds = max(throttle.paused_until, state.earliest, now) - now
-        text = f"given up, as max_wait is {self.retry.max_wait:g} s"
-        text += f" and it would wait {seconds:.1f} s more" * (seconds > 0)
-        if not isinstance(error, RateLimitError):
-            text += " in the session's queue; nothing was answered 429 to it"
-            return QueueTimeoutError(text, retry_after=seconds or None)
-        text += f"; the service says: {error.message!r}"
-        return RateLimitError(text, status=429, retry_after=seconds or None, headers=error.headers)
+        return not_admitted(self.retry, state.last, throttle.outage.lasted(now), seconds)
 
     def _log_answer(
         self, call: Call[Any], seconds: float, error: SlashtagError | None = None, **fields: float
@@ -318,11 +301,7 @@ class Sender(Struct, eq=False):
         else:
             status = getattr(error, "status", None)
             what = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
-        # Not all of a hundred slashtags.
-        cut = ((k, v[:99] + "..." * (len(v) > 99)) for k, v in call.params)
-        shown = (f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in cut)
-        text = f"{call.method} {call.path}?{'&'.join(shown)}".removesuffix("?")
-        text += f": {what}, {seconds:.3f} s"
+        text = f"{call.redacted()}: {what}, {seconds:.3f} s"
         tell(self.metrics.name, DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 
 
