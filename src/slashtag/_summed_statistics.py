@@ -247,8 +247,8 @@ class RunningSum(Generic[S]):
 
     def add(self, part: S, /) -> None:
         """Add statistics of this class."""
-        dimensions = self._kind.DIMENSIONS
-        for name, value in self._members.items():
+        members, dimensions = self._members, self._kind.DIMENSIONS
+        for name, value in members.items():
             more = getattr(part, name)
             if name in dimensions:
                 add_counts(value, more)
@@ -256,7 +256,7 @@ class RunningSum(Generic[S]):
                 for year, months in more.items():
                     add_counts(value.setdefault(year, {}), months)
             else:
-                self._members[name] = (value and more) if isinstance(value, bool) else value + more
+                members[name] = (value and more) if isinstance(value, bool) else value + more
         self._shared.update(part.shared)
         self._with_clicks += part.total > 0
 

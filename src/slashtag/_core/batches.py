@@ -124,7 +124,7 @@ def select(
 
 def check_selector(least: int, **selectors: object) -> None:
     """Raise TypeError for several selectors, fewer than `least`, and a text instead of several."""
-    if not least <= sum(given is not None for given in selectors.values()) <= 1:
+    if not least <= len([given for given in selectors.values() if given is not None]) <= 1:
         raise TypeError(f"pass {'exactly' if least else 'at most'} one of {', '.join(selectors)}")
     for name in ("keys", "tags"):
         # It is an iterable of its characters.
@@ -155,7 +155,9 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
         left: list[Sequence[str]] = [unique[n : n + MAX_KEYS]]
         while left:
             batch = left.pop()
-            if encoded_size(text := ",".join(batch)) <= max_keys_bytes:
+            text = ",".join(batch)
+            # Three bytes for each, at most: usually that is known to fit, without looking at them.
+            if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
                 yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(text)
             elif len(batch) > 1:
                 left += reversed(halves(batch))

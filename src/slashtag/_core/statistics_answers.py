@@ -43,7 +43,8 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
         """
         total, members, problem = self._read(window)
         for name in self.result_type.SUMS:
-            members[name] = counts = _counts(getattr(self, name))
+            counts: dict[str, int] = getattr(self, name) or {}
+            members[name] = counts
             if (counted := sum(counts.values())) > total:
                 problem = f"{total} clicks in all, but {counted} by {name}"
         return self.result_type(reconciles=problem is None, **members), problem

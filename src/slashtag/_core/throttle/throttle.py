@@ -123,21 +123,24 @@ class Throttle:
         ticket = previous or Ticket()
         ticket.sent = now
         self.in_flight += 1
-        ready = max(self._due + SLACK if self.state == PACED else self._due, self._paused_until)
-        idle = max(0.0, now - max(ready, self._held))
+        ready = self._due + SLACK if self.state == PACED else self._due
+        idle = max(0.0, now - max(ready, self._paused_until, self._held))
         self._idle += idle
-        is_mostly_idle = self.state == OPEN and self._idle > (now - self._opened) / 2
-        is_unspent_quota = self.state == QUOTA and now > self._opened + self._width
         if self.outage.is_on:
             self._probe = ticket
-        elif is_mostly_idle or is_unspent_quota:
-            self._measure(now, 0)
+        elif self.state == OPEN:
+            if self._idle > (now - self._opened) / 2:
+                self._measure(now, 0)
+        elif self.state == QUOTA:
+            if now > self._opened + self._width:  # which was not spent
+                self._measure(now, 0)
         elif self.state == PROBING:
             self._probe = ticket
             self._pause(now + FLOOR)
-        elif self.state == PACED and ticket.refusals < 2:
+        elif ticket.refusals < 2:
             self._since = min(self._since + idle, now)
-            self._due += max(0.0, now - ready) + 1 / self._pace(now)  # what is late is not made up for
+            # What is late is not made up for.
+            self._due += max(0.0, now - max(ready, self._paused_until)) + 1 / self._pace(now)
         if self.state != PACED:
             self._due = now if self.in_flight < self._cap else inf
         return ticket
@@ -149,7 +152,7 @@ class Throttle:
         self.outage.answered(now)
         self._accepted += 1
         self._counts[self._is_above(ticket)][0] += 1
-        if ticket.sent > self._sum_from:
+        if self._sum and ticket.sent > self._sum_from:
             self._sum = max(0.0, self._sum - LEAK)
         self._passed = max(self._passed, ticket.sent)
         if is_probe and self.state == PROBING:
@@ -213,8 +216,10 @@ class Throttle:
             return min(cap, self._level + int((GROWTH * rounds) ** 2))
         if self.state in (OPEN, QUOTA):
             cap = min(cap, START + GROWTH * self._accepted)
-        left = self._budget - self._accepted
-        return min(cap, left if left > 0 else 1 - GROWTH * left) if self.state == QUOTA else cap
+        if self.state == QUOTA:
+            left = self._budget - self._accepted
+            cap = min(cap, left if left > 0 else 1 - GROWTH * left)
+        return cap
 
     @property
     def _time(self) -> float:
