@@ -100,16 +100,6 @@ async def test_a_failing_source_cancels_the_work(failing: int) -> None:
     assert load.now == 0
 
 
-async def test_cancelling_a_run_cancels_its_work() -> None:
-    load = Load(60)
-    run = asyncio.create_task(run_workers(range(3), load, 5))
-    await until(lambda: load.now == 3)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert (load.cancelled, load.now) == (3, 0)
-
-
 async def test_results_come_in_the_order_of_items() -> None:
     async def late(item: int) -> int:
         for _ in range(5 - item):

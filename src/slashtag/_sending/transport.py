@@ -12,13 +12,14 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import BytesIO
+from math import inf
 from typing import Any
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
+from msgspec import Struct
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -43,13 +44,14 @@ _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError)
 _NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
 
 
-@dataclass(eq=False, repr=False)
-class Response:
+class Response(Struct, eq=False, gc=False):
     """Answer with its decompressed body; it may echo a secret, so that no repr shows it."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    __repr__ = object.__repr__
 
 
 class _BodyOfOneUse(aiohttp.BytesIOPayload):
@@ -78,12 +80,15 @@ class Transport:
     closed: bool = False
     #: The event loop that has used the session.
     loop: asyncio.AbstractEventLoop | None = None
-    #: Our own sessions, by whether each request has a new connection.
-    _own: dict[bool, aiohttp.ClientSession] = field(default_factory=dict[bool, aiohttp.ClientSession])
-    #: Those of the attempts under way.
-    _deadlines: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
 
     def __post_init__(self) -> None:
+        #: Our own sessions, by whether each request has a new connection.
+        self._own: dict[bool, aiohttp.ClientSession] = {}
+        #: When the attempts under way end at the latest, in loop time, by their tasks. One timer ends them
+        #: all, as a timer and an asyncio.Timeout for each cost a tenth of a request.
+        self._ends: dict[asyncio.Task[Any], float] = {}
+        self._next_end = inf
+        self._timer: asyncio.Handle | None = None
         password = None if self.proxy is None else self.proxy.password
         self.scrubber = Scrubber((self.credentials.apikey, self.credentials.apisecret, password))
         self._base = str(self.base)
@@ -158,14 +163,23 @@ class Transport:
         written: list[bool] | None = [] if is_fresh and self.given is None else None
         if self._is_closed:
             raise SessionClosedError("the session is closed")
-        deadline = asyncio.timeout_at(now + timeout)
-        self._deadlines.add(deadline)
+        task = asyncio.current_task()
+        assert task is not None  # which every coroutine runs in
+        others = task.cancelling()
+        self._ends[task] = end = now + timeout
+        if end < self._next_end:
+            self._end_late(-inf)
+        is_late = False
         try:
-            async with deadline:
+            try:
                 response = await self._send(call, is_fresh, written, max_bytes)
-        except Exception as error:
-            late = f"{timeout:.3g} s" if deadline.expired() else ""
-            failure = self._failure(call, error, written, late)
+            finally:
+                # The cancellation of an attempt that was taken out is ours, unless others cancelled it too.
+                is_late = self._ends.pop(task, None) is None and task.uncancel() <= others
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not is_late:
+                raise
+            failure = self._failure(call, error, written, f"{timeout:.3g} s" if is_late else "")
             if failure is None:
                 raise  # such as one of the user's middleware
         else:
@@ -179,8 +193,6 @@ class Transport:
                 repeatable=False,
                 headers=scrub.headers(response.headers),
             )
-        finally:
-            self._deadlines.discard(deadline)
         # Raised outside the handlers: aiohttp's errors have the request with its headers.
         raise failure
 
@@ -216,7 +228,7 @@ class Transport:
         return Response(response.status, response.headers, b"".join(chunks))
 
     def _failure(
-        self, call: Call[Any], error: Exception, written: list[bool] | None, late: str
+        self, call: Call[Any], error: BaseException, written: list[bool] | None, late: str
     ) -> SlashtagError | None:
         """Return the error of an attempt that another one ended, None if that is not about a connection.
 
@@ -240,11 +252,20 @@ class Transport:
         text = self.scrubber.adding(call.secrets).text(describe(error)) + hint
         return TransportError(text, unsent=unsent or is_untrusted, repeatable=not is_untrusted)
 
+    def _end_late(self, now: float) -> None:
+        """Cancel the attempts whose time is over, and come again when that of the next one is."""
+        for task in [task for task, end in self._ends.items() if end <= now]:
+            del self._ends[task]
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next_end = end = min(self._ends.values(), default=inf)
+        if end < inf:
+            self._timer = running_loop().call_at(end, self._end_late, end)
+
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
-        for deadline in self._deadlines:
-            with suppress(RuntimeError):  # it has passed
-                deadline.reschedule(0.0)
+        self._end_late(inf)
         for http in self._own.values():
             await http.close()
 
