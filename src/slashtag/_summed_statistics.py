@@ -232,6 +232,12 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
         members["places_are_exact"] &= not (several and has_remainder)
 
 
+@lru_cache
+def _of_type(kind: type[Statistics], type_: type) -> list[str]:
+    """Return the names of the members of statistics that have a type."""
+    return [name for name, value in asdict(kind()).items() if type(value) is type_]
+
+
 class RunningSum(Generic[S]):
     """Running sum of statistics of one class; keeps none of its parts.
 
@@ -247,16 +253,15 @@ class RunningSum(Generic[S]):
 
     def add(self, part: S, /) -> None:
         """Add statistics of this class."""
-        members, dimensions = self._members, self._kind.DIMENSIONS
-        for name, value in members.items():
-            more = getattr(part, name)
-            if name in dimensions:
-                add_counts(value, more)
-            elif name == "clicks_breakdown":
-                for year, months in more.items():
-                    add_counts(value.setdefault(year, {}), months)
-            else:
-                members[name] = (value and more) if isinstance(value, bool) else value + more
+        members = self._members
+        for name in self._kind.DIMENSIONS:
+            add_counts(members[name], getattr(part, name))
+        for year, months in getattr(part, "clicks_breakdown", {}).items():
+            add_counts(members["clicks_breakdown"].setdefault(year, {}), months)
+        for name in _of_type(self._kind, int):
+            members[name] += getattr(part, name)
+        for name in _of_type(self._kind, bool):
+            members[name] &= getattr(part, name)
         self._shared.update(part.shared)
         self._with_clicks += part.total > 0
 

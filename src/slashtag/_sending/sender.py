@@ -238,12 +238,14 @@ class Sender(Struct, eq=False):
             self.admission.pump()
         metrics.statuses[status] += 1
         metrics.last_success = arrived
-        if (made := answered_at(response.headers)) is not None:
-            metrics.oldest_answer = min(made, metrics.oldest_answer or made)
+        headers, oldest = response.headers, metrics.oldest_answer
+        # Later ones are no older, but for those of a cache.
+        if (oldest is None or "Age" in headers) and (made := answered_at(headers)) is not None:
+            metrics.oldest_answer = min(made, oldest or made)
         # After these: the service has answered, though not as it is now.
-        check_age(call, response.headers, arrived, transport.scrubber)
+        check_age(call, headers, arrived, transport.scrubber)
         if self.journal is not None:
-            self.journal.keep(call, data, response.body, answered_at(response.headers, arrived))
+            self.journal.keep(call, data, response.body, answered_at(headers, arrived))
         self._log_answer(call, now - ticket.sent, status=status, bytes=size)
         return data
 

@@ -89,7 +89,7 @@ class Transport:
         self._ends: dict[asyncio.Task[Any], float] = {}
         self._next_end = inf
         self._timer: asyncio.Handle | None = None
-        password = None if self.proxy is None else self.proxy.password
+        password = getattr(self.proxy, "password", None)
         self.scrubber = Scrubber((self.credentials.apikey, self.credentials.apisecret, password))
         self._base = str(self.base)
         #: Not those of our aiohttp session, which a proxy would get too when it is asked for a tunnel.
@@ -140,7 +140,7 @@ class Transport:
                 headers={"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[trace] if is_fresh else None,
-                proxy=None if self.proxy is None else self.proxy.url,
+                proxy=getattr(self.proxy, "url", None),
             )
         return self._own[is_fresh]
 
