@@ -210,15 +210,15 @@ class Throttle:
     @property
     def _cap(self) -> float:
         """How many requests may be in flight."""
-        cap: float = self._concurrency
-        if self.state == OPEN and self._level:
+        cap, grown = self._concurrency, START + GROWTH * self._accepted
+        if self.state == OPEN:
+            if not self._level:
+                return min(cap, grown)
             rounds = sum(passed for passed, _ in self._counts) / self._level
             return min(cap, self._level + int((GROWTH * rounds) ** 2))
-        if self.state in (OPEN, QUOTA):
-            cap = min(cap, START + GROWTH * self._accepted)
         if self.state == QUOTA:
             left = self._budget - self._accepted
-            cap = min(cap, left if left > 0 else 1 - GROWTH * left)
+            return min(cap, grown, left if left > 0 else 1 - GROWTH * left)
         return cap
 
     @property
