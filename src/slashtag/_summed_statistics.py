@@ -30,9 +30,11 @@ def add_counts(into: dict[K, int], counts: Mapping[K, int]) -> None:
     if not into:
         into.update(counts)
         return
-    get = into.get
     for label, n in counts.items():
-        into[label] = get(label, 0) + n
+        try:  # most labels are there: faster than `get`
+            into[label] += n
+        except KeyError:
+            into[label] = n
 
 
 def without_zeros(counts: dict[K, int]) -> dict[K, int]:

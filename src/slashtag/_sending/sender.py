@@ -207,13 +207,14 @@ class Sender(Struct, eq=False):
         """
         ticket = ticket or self.admission.enter(state.loop.time(), state.ticket) or await self._wait(state)
         metrics, transport, throttle = self.metrics, self.transport, self.admission.throttle
+        is_retry = state.is_retry
         metrics.attempts += 1
-        metrics.retries += state.is_retry
+        metrics.retries += is_retry
         state.attempts += 1
         try:
             response = await transport.exchange(
                 # Its connection may be at fault, or where it leads.
-                replace(call, again=True) if state.is_retry else call,
+                replace(call, again=True) if is_retry else call,
                 ticket.sent,
                 # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
                 min(self.timeout, self.retry.max_elapsed - state.spent),

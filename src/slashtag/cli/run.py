@@ -227,7 +227,7 @@ class Run:
             self.warn(text, "inconsistent: ")
         if self.failures:
             text = f"left out: {self.failures:,} that failed"
-            self.say(f"{text}; run the same command again to request them again")
+            self.say(f"{text}, as told above; the same command again requests what can be requested")
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         """Do at SIGTERM what Ctrl-C does."""
