@@ -302,8 +302,7 @@ class Sender(Struct, eq=False):
         if error is None:
             what = f"{fields['status']}, {fields['bytes']} bytes"
         else:
-            status = getattr(error, "status", None)
-            what = type(error).__name__ if status is None else f"{status} {type(error).__name__}"
+            what = f"{getattr(error, 'status', None) or ''} {type(error).__name__}".lstrip()
         text = f"{call.redacted()}: {what}, {seconds:.3f} s"
         tell(self.metrics.name, DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 
