@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -77,8 +77,13 @@ class Selector(Struct, frozen=True, gc=False):
         """Return a selector for each slashtag, or for the tag."""
         return [self] if len(self.names) == 1 else [Selector.of([link]) for link in self.links]
 
-    def apart(self, keys: Container[str]) -> list[Selector]:
-        """Return the batch without some slashtags, and a selector for each of these."""
+    def apart(self, keys: set[str]) -> list[Selector]:
+        """Return the batch without some slashtags, and a selector for each of these, if it has any.
+
+        Nothing has to be taken apart of a single slashtag, or of a tag.
+        """
+        if not keys or len(self.names) == 1 or keys.isdisjoint(self.keys):
+            return []
         alone = [each for each in self.singles() if each.keys[0] in keys]
         others = [link for link in self.links if link[0] not in keys]
         return [Selector.of(others), *alone] if others else alone

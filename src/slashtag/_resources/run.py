@@ -129,32 +129,33 @@ class StatsRun:
 
         Both halves are asked before one of them is halved: that which is answered ends a row of failures.
         """
-        selector, time_slice = request
-        groups = [[selector]]
+        first, time_slice = request
+        groups = [[first]]
         while groups:
-            for each in groups.pop():
-                if parts := await self._add_or_split(query, running_sum, each, time_slice):
+            for selector in groups.pop():
+                parts = selector.apart(self.alone)
+                if not parts:
+                    try:
+                        running_sum.add(await self.ask(query, selector, time_slice))
+                    except SlashtagError as error:
+                        parts = self._parts_of_failed(selector, time_slice, error)
+                    else:
+                        if selector.link_ids:
+                            running_sum.note(shared=selector.shared)
+                if parts:
                     self.total += len(parts) - 1
                     groups.append(parts)
                 else:
                     self.done()
 
-    async def _add_or_split(
-        self, query: Query[R], running_sum: RunningSum[R], selector: Selector, time_slice: TimeSlice
+    def _parts_of_failed(
+        self, selector: Selector, time_slice: TimeSlice, error: SlashtagError
     ) -> list[Selector]:
-        """Add the answer of a request to the sum, or return the parts to ask for in its place."""
-        if self.alone and len(selector.keys) > 1 and not self.alone.isdisjoint(selector.keys):
-            return selector.apart(self.alone)
-        try:
-            running_sum.add(await self.ask(query, selector, time_slice))
-        except SlashtagError as error:
-            # Once nothing more is sent a batch is told as one.
-            if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
-                return selector.halves()
-            self.fail(selector, [time_slice], error)
-        else:
-            if selector.link_ids:
-                running_sum.note(shared=selector.shared)
+        """Return the halves to ask for of a batch that failed; note that it failed if there are none."""
+        # Once nothing more is sent a batch is told as one.
+        if len(selector.keys) > 1 and self._in_row < self._most_in_row and self.may_go_on(error):
+            return selector.halves()
+        self.fail(selector, [time_slice], error)
         return []
 
     async def ask(self, query: Query[R], selector: Selector, time_slice: TimeSlice) -> Any:
