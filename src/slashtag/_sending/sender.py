@@ -177,8 +177,8 @@ class Sender(Struct, eq=False):
         if is_long and now >= metrics._quiet_until:
             level, metrics._quiet_until = WARNING, now + QUIET
         what = "waits" if is_asked else f"attempt {state.attempts} failed"
-        fields = _fields(call, error, attempt=state.attempts, seconds=seconds)
-        tell(metrics.name, level, f"{error}; {what}, again in {seconds:.2f} s", **fields)
+        text = f"{error}; {what}, again in {seconds:.2f} s"
+        tell(metrics.name, level, text, **_fields(call, error, attempt=state.attempts, seconds=seconds))
 
     async def _wait(self, state: CallState) -> Ticket:
         """Return the ticket of an attempt that has to wait, when it is admitted."""
@@ -207,14 +207,13 @@ class Sender(Struct, eq=False):
         """
         ticket = ticket or self.admission.enter(state.loop.time(), state.ticket) or await self._wait(state)
         metrics, transport, throttle = self.metrics, self.transport, self.admission.throttle
-        is_retry = state.is_retry
         metrics.attempts += 1
-        metrics.retries += is_retry
+        metrics.retries += state.is_retry
         state.attempts += 1
         try:
             response = await transport.exchange(
                 # Its connection may be at fault, or where it leads.
-                replace(call, again=True) if is_retry else call,
+                replace(call, again=True) if state.is_retry else call,
                 ticket.sent,
                 # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
                 min(self.timeout, self.retry.max_elapsed - state.spent),
@@ -239,14 +238,12 @@ class Sender(Struct, eq=False):
             self.admission.pump()
         metrics.statuses[status] += 1
         metrics.last_success = arrived
-        headers, oldest = response.headers, metrics.oldest_answer
-        # Later ones are no older, but for those of a cache.
-        if (oldest is None or "Age" in headers) and (made := answered_at(headers)) is not None:
-            metrics.oldest_answer = min(made, oldest or made)
+        if (made := answered_at(response.headers)) is not None:
+            metrics.oldest_answer = min(made, metrics.oldest_answer or made)
         # After these: the service has answered, though not as it is now.
-        check_age(call, headers, arrived, transport.scrubber)
+        check_age(call, response.headers, arrived, transport.scrubber)
         if self.journal is not None:
-            self.journal.keep(call, data, response.body, answered_at(headers, arrived))
+            self.journal.keep(call, data, response.body, answered_at(response.headers, arrived))
         self._log_answer(call, now - ticket.sent, status=status, bytes=size)
         return data
 
@@ -299,10 +296,9 @@ class Sender(Struct, eq=False):
         """Log an answer, or a failure, with a redacted target."""
         if not log.isEnabledFor(DEBUG):
             return
+        what = f"{getattr(error, 'status', None) or ''} {type(error).__name__}".lstrip()
         if error is None:
             what = f"{fields['status']}, {fields['bytes']} bytes"
-        else:
-            what = f"{getattr(error, 'status', None) or ''} {type(error).__name__}".lstrip()
         text = f"{call.redacted()}: {what}, {seconds:.3f} s"
         tell(self.metrics.name, DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
-from msgspec import Struct
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -44,14 +43,13 @@ _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError)
 _NOT_TRUSTED = (ssl.CertificateError, aiohttp.ServerFingerprintMismatch)
 
 
-class Response(Struct, eq=False, gc=False):
+@dataclass(eq=False, repr=False)
+class Response:
     """Answer with its decompressed body; it may echo a secret, so that no repr shows it."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-    __repr__ = object.__repr__
 
 
 class _BodyOfOneUse(aiohttp.BytesIOPayload):
@@ -84,9 +82,9 @@ class Transport:
     def __post_init__(self) -> None:
         #: Our own sessions, by whether each request has a new connection.
         self._own: dict[bool, aiohttp.ClientSession] = {}
-        #: When the attempts under way end at the latest, in loop time, by their tasks. One timer ends them
+        #: When the attempts under way end at the latest, in loop time, and their tasks. One timer ends them
         #: all, as a timer and an asyncio.Timeout for each cost a tenth of a request.
-        self._ends: dict[asyncio.Task[Any], float] = {}
+        self._ends: dict[object, tuple[float, asyncio.Task[Any]]] = {}
         self._next_end = inf
         self._timer: asyncio.Handle | None = None
         password = getattr(self.proxy, "password", None)
@@ -166,8 +164,8 @@ class Transport:
             raise SessionClosedError("the session is closed")
         task = asyncio.current_task()
         assert task is not None  # which every coroutine runs in
-        others = task.cancelling()
-        self._ends[task] = end = now + timeout
+        attempt, end, others = object(), now + timeout, task.cancelling()
+        self._ends[attempt] = end, task
         if end < self._next_end:
             self._end_late(-inf)
         is_late = False
@@ -176,7 +174,7 @@ class Transport:
                 response = await self._send(call, is_fresh, written, max_bytes)
             finally:
                 # The cancellation of an attempt that was taken out is ours, unless others cancelled it too.
-                is_late = self._ends.pop(task, None) is None and task.uncancel() <= others
+                is_late = self._ends.pop(attempt, None) is None and task.uncancel() <= others
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not is_late:
                 raise
@@ -255,14 +253,17 @@ class Transport:
 
     def _end_late(self, now: float) -> None:
         """Cancel the attempts whose time is over, and come again when that of the next one is."""
-        for task in [task for task, end in self._ends.items() if end <= now]:
-            del self._ends[task]
-            task.cancel()
+        loop = running_loop()
+        now = max(now, loop.time())  # when the timer was to come, and when it does: it may be late
+        for attempt, (end, task) in list(self._ends.items()):
+            if end <= now:
+                del self._ends[attempt]
+                task.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        self._next_end = end = min(self._ends.values(), default=inf)
+        self._next_end = end = min((end for end, _ in self._ends.values()), default=inf)
         if end < inf:
-            self._timer = running_loop().call_at(end, self._end_late, end)
+            self._timer = loop.call_at(end, self._end_late, end)
 
     async def aclose(self) -> None:
         """End the attempts under way and close all connections, unless the aiohttp session is the user's."""
