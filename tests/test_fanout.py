@@ -107,7 +107,6 @@ async def test_results_come_in_the_order_of_items() -> None:
         return item * item
 
     assert await results_of(late, range(5)) == [0, 1, 4, 9, 16]
-    assert await results_of(late, ()) == []
 
 
 # --- Tasks -------------------------------------------------------------------------------------------

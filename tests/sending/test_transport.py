@@ -190,7 +190,6 @@ async def test_a_given_session_is_sent_with_the_credentials_of_each_request_and_
         {"read_bufsize": 16},
         {"json_serialize": lambda _: "broken"},
     ],
-    ids=lambda options: next(iter(options)),
 )
 async def test_the_settings_of_a_given_session_do_no_harm(options: dict[str, Any]) -> None:
     headers = [("Set-Cookie", "c=d"), ("Content-Encoding", "deflate")]
@@ -210,15 +209,19 @@ async def test_the_settings_of_a_given_session_do_no_harm(options: dict[str, Any
     assert wire.requests[-1].headers["content-type"] == "application/json"
 
 
-async def test_an_error_of_a_given_sessions_middleware_surfaces_as_itself() -> None:
+async def test_an_error_of_a_given_sessions_middleware_which_makes_calls_too_surfaces_as_itself() -> None:
     async def broken(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
+        if session.metrics.in_flight > 1:
+            return await handler(request)
+        await get(session)
         raise RuntimeError("the owner's own")
 
     async with (
+        Wire(ok(PAGE)) as wire,
         aiohttp.ClientSession(middlewares=[broken]) as http,
-        connect("https://links.example", http=http) as session,
+        connect(wire, http=http) as session,
     ):
         with pytest.raises(RuntimeError, match="the owner's own"):
             await get(session)
