@@ -18,13 +18,14 @@ BUCKETS = ("s3", "gs", "az")
 
 
 def object_url(path: str | os.PathLike[str]) -> str | None:
-    """Return the URL of an object or folder in a bucket, None for a path on this machine or another URL.
+    """Return the URL of an object or folder in a bucket, None for a path on this machine.
 
-    A Path has lost one of the two slashes. Raises InvalidRequestError for a URL with credentials, which does
-    not show them, and for one without a bucket.
+    A Path has lost one of the two slashes. Raises InvalidRequestError for another URL, for one with
+    credentials, which does not show them, and for one without a bucket.
     """
     found = _URL.match(os.fspath(path))
     if found is None or (scheme := found[1].lower()) not in BUCKETS:
+        check_local_path(path)
         return None
     place = os.fspath(path)[found.end() :].lstrip("/")
     if "@" in place.partition("/")[0]:

@@ -26,6 +26,11 @@ class Database:
         """Connect, and make the tables that are missing; raises ExportError if another load is under way."""
         client = self._client
         client.open_connection()
+        # DuckDB takes an existing .csv or .parquet for data, and would lose what is written.
+        if self._dialect == "duckdb" and not client.execute_sql(
+            "FROM duckdb_databases() WHERE path IS NOT NULL"
+        ):
+            raise ExportError("it is no DuckDB file; for Parquet files give a folder")
         if not client.has_dataset():
             client.create_dataset()
         for table in TABLES:
@@ -75,8 +80,8 @@ class Database:
             f"{self._client.escape_column_name(name)} {kind.replace('int', 'bigint')}"
             for name, kind in TABLES[table].items()
         ]
-        name = self._client.make_qualified_table_name(table)
-        duckdb = f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)})"
+        duckdb = f"CREATE TABLE IF NOT EXISTS {self._client.make_qualified_table_name(table)} "
+        duckdb += f"({', '.join(columns)})"
         # SQLite takes any name for a type, and Python's module knows these.
         dialect = "duckdb" if self._dialect == "sqlite" else self._dialect
         self._client.execute_sql(*sqlglot.transpile(duckdb, read="duckdb", write=dialect))

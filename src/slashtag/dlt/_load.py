@@ -226,8 +226,8 @@ async def _compare(
             progress and partial(progress, series.table),
             on_error,
         )
-        async for span, found in comparison.run():
-            yield span, found
+        async for each in comparison.run():
+            yield each
         missing += sorted(comparison.failed)
 
 

@@ -14,7 +14,7 @@ import dlt
 from filelock import FileLock, Timeout
 
 from .. import ExportError, InvalidRequestError, SlashtagError
-from .._files import check_local_path, object_url
+from .._files import object_url
 from .._internal import in_thread
 from ._database import Database
 from ._folder import Folder
@@ -58,17 +58,18 @@ class Warehouse:
         dataset: str | None = None,
     ) -> None:
         url = None if path is None else object_url(path)
-        if path is not None and url is None:
-            check_local_path(path)
         if destination is None:
             if path is None:
                 raise InvalidRequestError("give the path of a file, folder or bucket, or a destination")
-            is_folder = url or os.fspath(path).endswith(("/", os.sep)) or Path(path).is_dir()
-            destination = "filesystem" if is_folder else "duckdb"
+            destination = "duckdb"
+            if url or str(path).endswith(("/", os.sep)) or Path(path).is_dir():
+                destination = "filesystem"
         self.destination = destination
         if (destination in LOCAL) != (path is not None) or (url and destination != "filesystem"):
-            told = "duckdb, sqlite and filesystem go with a path, others without; a bucket with filesystem"
-            raise InvalidRequestError(f"{destination}: {told}")
+            raise InvalidRequestError(
+                f"{destination}: duckdb, sqlite and filesystem go with a path, others without; a bucket with "
+                "filesystem"
+            )
         self.dataset = dataset or ("main" if destination == "sqlite" else "slashtag")
         self._path = None if path is None or url else Path(path).absolute()
         self.place = str(url or self._path or destination)
@@ -96,8 +97,10 @@ class Warehouse:
             destination = destinations.duckdb(held.enter_context(import_module("duckdb").connect(self._path)))
         elif destination == "sqlite":
             sqlalchemy: Any = import_module("sqlalchemy")
-            url = sqlalchemy.URL.create("sqlite", database=self.place)
-            engine = sqlalchemy.create_engine(url, connect_args={"detect_types": sqlite3.PARSE_DECLTYPES})
+            engine = sqlalchemy.create_engine(
+                sqlalchemy.URL.create("sqlite", database=self.place),
+                connect_args={"detect_types": sqlite3.PARSE_DECLTYPES},
+            )
             held.callback(engine.dispose)
             destination = destinations.sqlalchemy(engine)
         elif destination == "filesystem":
@@ -134,5 +137,5 @@ class Warehouse:
             while deeper := cause.__cause__:
                 cause = deeper
             (line, *_) = str(cause).strip().splitlines() or [type(cause).__name__]
-            line = f"{self.place} failed: {_CREDENTIALS.sub('***', line)}"
-            raise ExportError(f"{line}; what is loaded stays") from None
+            told = _CREDENTIALS.sub("***", line)
+            raise ExportError(f"{self.place} failed: {told}; what is loaded stays") from None
