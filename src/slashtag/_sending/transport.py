@@ -145,8 +145,7 @@ class Transport:
     def url(self, call: Call[Any]) -> URL:
         """Return the URL of a call, whose path is encoded already."""
         path = self._base + call.path
-        # Names are unique: a dict takes a tenth less than pairs.
-        url = URL(path, encoded=True).extend_query(dict(call.params))
+        url = URL(path, encoded=True).extend_query(call.params)
         query = url.raw_query_string
         # Some servers read a plus sign in a query as one.
         return URL(f"{path}?{query.replace('+', '%20')}", encoded=True) if "+" in query else url
