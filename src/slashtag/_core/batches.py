@@ -161,7 +161,7 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
         while left:
             batch = left.pop()
             text = ",".join(batch)
-            # Three bytes for each, at most: usually that is known to fit, without looking at them.
+            # A byte takes three at most as it is sent: mostly that is enough to know that they fit.
             if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
                 yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(text)
             elif len(batch) > 1:

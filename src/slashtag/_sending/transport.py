@@ -253,7 +253,7 @@ class Transport:
     def _end_late(self, now: float) -> None:
         """Cancel the attempts whose time is over, and come again when that of the next one is."""
         loop = running_loop()
-        now = max(now, loop.time())  # when the timer was to come, and when it does: it may be late
+        now = max(now, loop.time())  # a timer may come late, and uvloop's a little early
         for attempt, (end, task) in list(self._ends.items()):
             if end <= now:
                 del self._ends[attempt]

@@ -73,7 +73,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
     if wrong or {"slashtag", "id"}.isdisjoint(header):
         told = (
             f"columns are slashtag or id, and any of {', '.join(COLUMNS[2:])}, "
-            f"not {', '.join(sorted(wrong) or header)}"
+            f"not {', '.join(sorted(wrong) or header or ['an empty file'])}"
         )
         raise ChangesError([Problem(1, told)])
     problems: list[Problem] = []
