@@ -296,9 +296,10 @@ class Sender(Struct, eq=False):
         """Log an answer, or a failure, with a redacted target."""
         if not log.isEnabledFor(DEBUG):
             return
-        what = f"{getattr(error, 'status', None) or ''} {type(error).__name__}".lstrip()
         if error is None:
             what = f"{fields['status']}, {fields['bytes']} bytes"
+        else:
+            what = f"{getattr(error, 'status', None) or ''} {type(error).__name__}".lstrip()
         text = f"{call.redacted()}: {what}, {seconds:.3f} s"
         tell(self.metrics.name, DEBUG, text, **_fields(call, error, duration=seconds, **fields))
 

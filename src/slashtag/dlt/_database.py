@@ -26,11 +26,6 @@ class Database:
         """Connect, and make the tables that are missing; raises ExportError if another load is under way."""
         client = self._client
         client.open_connection()
-        # DuckDB takes an existing .csv or .parquet for data, and would lose what is written.
-        if self._dialect == "duckdb" and not client.execute_sql(
-            "FROM duckdb_databases() WHERE path IS NOT NULL"
-        ):
-            raise ExportError("it is no DuckDB file; for Parquet files give a folder")
         if not client.has_dataset():
             client.create_dataset()
         for table in TABLES:

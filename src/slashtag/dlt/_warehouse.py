@@ -94,7 +94,11 @@ class Warehouse:
         dlt.config["runtime.dlthub_telemetry"] = False
         dlt.config["runtime.log_level"] = "CRITICAL"
         if destination == "duckdb":
-            destination = destinations.duckdb(held.enter_context(import_module("duckdb").connect(self._path)))
+            opened = held.enter_context(import_module("duckdb").connect(self._path))
+            # It takes an existing .csv or .parquet for data, and would lose what is written.
+            if not opened.sql("FROM duckdb_databases() WHERE path IS NOT NULL").fetchall():
+                raise ExportError(f"{self.place} is no DuckDB file; for Parquet files give a folder")
+            destination = destinations.duckdb(opened)
         elif destination == "sqlite":
             sqlalchemy: Any = import_module("sqlalchemy")
             engine = sqlalchemy.create_engine(
