@@ -251,7 +251,7 @@ def test_what_is_a_path_here_and_what_is_in_a_bucket(path: str | Path, url: str 
         check_local_path(path)
 
 
-@pytest.mark.parametrize("path", ["s3://key:password@bucket/a.csv", "s3:///", "https://host/a.csv"])
+@pytest.mark.parametrize("path", ["s3://key:password@bucket/a.csv", "s3:///", "s3://", "https://host/a.csv"])
 def test_a_bucket_with_credentials_or_without_a_name_and_another_url_are_refused(path: str) -> None:
     with pytest.raises(InvalidRequestError) as told:
         object_url(path)
