@@ -32,7 +32,7 @@ from .._core.limits import SETTLING_SECONDS
 from .._fanout import in_thread
 from .._files import check_local_path
 from .._records import Page, ShortUrl
-from .file import ADD_ANSWER, ADD_LINKS, JournalFile
+from .file import JournalFile
 
 COMMIT_SECONDS = 0.2
 
@@ -88,7 +88,7 @@ class Journal:
             for name in added:
                 places[name] = len(places)
             # What is no name is refused later.
-            self._put(ADD_LINKS, json.dumps([name for name in added if isinstance(name, int | str)]))
+            self._put("links", json.dumps([name for name in added if isinstance(name, int | str)]))
         return sorted(names, key=places.__getitem__)
 
     def keep(self, call: Call[Any], data: object, body: bytes, made: float | None) -> None:
@@ -100,11 +100,11 @@ class Journal:
                     self._listed[link.slashtag] = tuple(sorted({*known, link.id}))
         # Without a Date it is not known whether a period had ended.
         if _is_kept(call) and made is not None and had_ended(call, made):
-            self._put(ADD_ANSWER, request_name(call, self._listed), made, body)
+            self._put("answer", request_name(call, self._listed), made, body)
 
-    def _put(self, statement: str, *row: object) -> None:
+    def _put(self, table: str, *row: object) -> None:
         if not self._closed.is_set():
-            self._queue.put((statement, row))
+            self._queue.put((table, row))
             # The first after a commit; what comes until the next is in that.
             if self._queue.qsize() == 1:
                 self._thread.submit(self._commit)
@@ -115,8 +115,8 @@ class Journal:
         rows: dict[str, list[Any]] = {}
         # Until it is empty: then `_put` has this called again.
         while not self._queue.empty():
-            statement, row = self._queue.get()
-            rows.setdefault(statement, []).append(row)
+            table, row = self._queue.get()
+            rows.setdefault(table, []).append(row)
         try:
             if self._is_writable:
                 self._file.append(rows)
