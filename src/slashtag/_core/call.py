@@ -54,6 +54,14 @@ class Call(Struct, Generic[T_co], frozen=True, kw_only=True, gc=False):
         shown = (f"{k}={HIDDEN if is_secret(k) else quote(v, safe=_SHOWN)}" for k, v in cut)
         return f"{self.method} {self.path}?{'&'.join(shown)}".removesuffix("?")
 
+    def log_fields(self, error: Exception | None) -> dict[str, Any]:
+        """Return what log records tell of the call and its error; docs/python.md has the meaning."""
+        fields = {"method": self.method, "path": self.path}
+        if error is None:
+            return fields
+        told = {name: getattr(error, name, None) for name in ("status", "request_id")}
+        return fields | {"error": type(error).__name__} | told
+
     def __repr__(self) -> str:
         # Without the body, which may contain a password, and without up to 100 slashtags.
         return f"<Call {self.method} {self.path}>"

@@ -178,7 +178,8 @@ class Sender(Struct, eq=False):
             level, metrics._quiet_until = WARNING, now + QUIET
         what = "waits" if is_asked else f"attempt {state.attempts} failed"
         text = f"{error}; {what}, again in {seconds:.2f} s"
-        tell(metrics.name, level, text, **_fields(call, error, attempt=state.attempts, seconds=seconds))
+        fields = call.log_fields(error)
+        tell(metrics.name, level, text, attempt=state.attempts, seconds=seconds, **fields)
 
     async def _wait(self, state: CallState) -> Ticket:
         """Return the ticket of an attempt that has to wait, when it is admitted."""
@@ -207,13 +208,14 @@ class Sender(Struct, eq=False):
         """
         ticket = ticket or self.admission.enter(state.loop.time(), state.ticket) or await self._wait(state)
         metrics, transport, throttle = self.metrics, self.transport, self.admission.throttle
+        is_retry = state.is_retry
         metrics.attempts += 1
-        metrics.retries += state.is_retry
+        metrics.retries += is_retry
         state.attempts += 1
         try:
             response = await transport.exchange(
                 # Its connection may be at fault, or where it leads.
-                replace(call, again=True) if state.is_retry else call,
+                replace(call, again=True) if is_retry else call,
                 ticket.sent,
                 # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
                 min(self.timeout, self.retry.max_elapsed - state.spent),
@@ -244,7 +246,8 @@ class Sender(Struct, eq=False):
         check_age(call, response.headers, arrived, transport.scrubber)
         if self.journal is not None:
             self.journal.keep(call, data, response.body, answered_at(response.headers, arrived))
-        self._log_answer(call, now - ticket.sent, status=status, bytes=size)
+        if log.isEnabledFor(DEBUG):
+            self._log_answer(call, now - ticket.sent, status=status, bytes=size)
         return data
 
     def _failed(self, call: Call[Any], state: CallState, ticket: Ticket, error: SlashtagError) -> None:
@@ -257,7 +260,8 @@ class Sender(Struct, eq=False):
         if isinstance(error, RequestFailedError):
             error.method, error.path = call.method, call.path
         metrics._note_failure(error)
-        self._log_answer(call, took, error)
+        if log.isEnabledFor(DEBUG):
+            self._log_answer(call, took, error)
         if isinstance(error, RateLimitError):
             # It does not count as an attempt: the request itself may be fine.
             state.attempts -= 1
@@ -294,20 +298,9 @@ class Sender(Struct, eq=False):
         self, call: Call[Any], seconds: float, error: SlashtagError | None = None, **fields: float
     ) -> None:
         """Log an answer, or a failure, with a redacted target."""
-        if not log.isEnabledFor(DEBUG):
-            return
         if error is None:
             what = f"{fields['status']}, {fields['bytes']} bytes"
         else:
             what = f"{getattr(error, 'status', None) or ''} {type(error).__name__}".lstrip()
         text = f"{call.redacted()}: {what}, {seconds:.3f} s"
-        tell(self.metrics.name, DEBUG, text, **_fields(call, error, duration=seconds, **fields))
-
-
-def _fields(call: Call[Any], error: SlashtagError | None, **fields: float | None) -> dict[str, object]:
-    """Return the fields of a log record about a call; docs/python.md has their meaning."""
-    told: dict[str, object] = {"method": call.method, "path": call.path}
-    if error is not None:
-        told["error"] = type(error).__name__
-        told |= {name: getattr(error, name, None) for name in ("status", "request_id")}
-    return told | fields
+        tell(self.metrics.name, DEBUG, text, duration=seconds, **call.log_fields(error), **fields)

@@ -90,15 +90,12 @@ class Transport:
         password = getattr(self.proxy, "password", None)
         self.scrubber = Scrubber((self.credentials.apikey, self.credentials.apisecret, password))
         self._base = str(self.base)
-        #: Not those of our aiohttp session, which a proxy would get too when it is asked for a tunnel.
-        self._headers = CIMultiDict(self.credentials.headers)
-        #: Of every request: a session of the user may have others.
-        self._options: dict[str, Any] = {
-            "allow_redirects": False,
-            "timeout": _NO_TIMEOUT,
-            "raise_for_status": False,
-            "auto_decompress": True,
-        }
+        #: Those that our aiohttp sessions lack: a proxy would get theirs too when it is asked for a tunnel.
+        self._headers = CIMultiDict(self.credentials.headers if self.given or self.proxy else {})
+        #: Of every request.
+        self._options: dict[str, Any] = {"allow_redirects": False}
+        if self.given is not None:  # which may have others
+            self._options |= {"timeout": _NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
         if self.proxy is not None:
             if self.base.scheme == "http":  # without a tunnel the proxy reads the request itself
                 self._headers.update(self.proxy.headers)
@@ -132,10 +129,12 @@ class Transport:
         if is_fresh not in self._own:
             trace = aiohttp.TraceConfig()
             trace.on_request_headers_sent.append(_note_written)
+            headers = {"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"}
             self._own[is_fresh] = aiohttp.ClientSession(
                 # Admission limits requests in flight, so the pool needs no limit.
                 connector=aiohttp.TCPConnector(limit=0, force_close=is_fresh),
-                headers={"Accept": "application/json", "User-Agent": f"slashtag/{__version__}"},
+                headers=headers if self.proxy else headers | self.credentials.headers,
+                timeout=_NO_TIMEOUT,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[trace] if is_fresh else None,
                 proxy=getattr(self.proxy, "url", None),
@@ -145,7 +144,9 @@ class Transport:
     def url(self, call: Call[Any]) -> URL:
         """Return the URL of a call, whose path is encoded already."""
         path = self._base + call.path
-        url = URL(path, encoded=True).extend_query(call.params)
+        # From a dict it is made faster, but a name may come twice.
+        params = dict(call.params)
+        url = URL(path, encoded=True).extend_query(params if len(params) == len(call.params) else call.params)
         query = url.raw_query_string
         # Some servers read a plus sign in a query as one.
         return URL(f"{path}?{query.replace('+', '%20')}", encoded=True) if "+" in query else url
@@ -161,7 +162,7 @@ class Transport:
         written: list[bool] | None = [] if is_fresh and self.given is None else None
         if self._is_closed:
             raise SessionClosedError("the session is closed")
-        task = asyncio.current_task()
+        task = asyncio.current_task(self.loop)
         assert task is not None  # which every coroutine runs in
         attempt, end, others = object(), now + timeout, task.cancelling()
         self._ends[attempt] = end, task
