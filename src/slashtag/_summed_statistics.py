@@ -235,9 +235,10 @@ class GeoStats(Statistics, frozen=True, kw_only=True):
 
 
 @lru_cache
-def _of_type(kind: type[Statistics], type_: type) -> list[str]:
-    """Return the names of the members of statistics that have a type."""
-    return [name for name, value in asdict(kind()).items() if type(value) is type_]
+def _numbers_and_flags(kind: type[Statistics]) -> tuple[list[str], list[str]]:
+    """Return the names of the members of statistics that are numbers, and of those that are flags."""
+    members = asdict(kind()).items()
+    return [k for k, v in members if type(v) is int], [k for k, v in members if type(v) is bool]
 
 
 class RunningSum(Generic[S]):
@@ -249,6 +250,7 @@ class RunningSum(Generic[S]):
 
     def __init__(self, kind: type[S], span: Span | None = None) -> None:
         self._kind, self._span = kind, span
+        self._numbers, self._flags = _numbers_and_flags(kind)
         self._members = asdict(kind())
         self._shared: set[str] = set(self._members.pop("shared"))
         self._with_clicks = 0
@@ -260,9 +262,9 @@ class RunningSum(Generic[S]):
             add_counts(members[name], getattr(part, name))
         for year, months in getattr(part, "clicks_breakdown", {}).items():
             add_counts(members["clicks_breakdown"].setdefault(year, {}), months)
-        for name in _of_type(self._kind, int):
+        for name in self._numbers:
             members[name] += getattr(part, name)
-        for name in _of_type(self._kind, bool):
+        for name in self._flags:
             members[name] &= getattr(part, name)
         self._shared.update(part.shared)
         self._with_clicks += part.total > 0
