@@ -153,7 +153,7 @@ async def test_a_file_cut_short_is_told(path: Path) -> None:
     "damage", ["DELETE FROM job", "UPDATE answer SET body = x'7b'", "UPDATE links SET names = x'7b'"]
 )
 async def test_a_row_that_cannot_be_read_is_told(path: Path, damage: str) -> None:
-    with Sandbox(urls=1) as box:
+    with Sandbox(urls=1, clicks=9) as box:
         for told in (nullcontext(), pytest.raises(JournalError, match="damaged")):
             with told:
                 async with client(box, journal=path) as job:
