@@ -38,8 +38,8 @@ class JournalFile:
 
     def __init__(self, path: Path, base_url: str, apikey: str) -> None:
         self.path = path
-        #: The last row of an answer that was there when the file was opened.
-        self._last = 0
+        #: The last row of an answer that was there when the file was opened; 0: there was none.
+        self.last = 0
         #: Ids of links, or slashtags, and their places in the order of the job.
         self.places: dict[int | str, int] = {}
         #: Held by who uses the connection, which is None once the file is closed.
@@ -48,8 +48,15 @@ class JournalFile:
         try:
             if not path.exists():
                 path.touch(0o600)
-            # Absolute: a file may be named ":memory:", which is special in SQLite.
-            file = sqlite3.connect(path.absolute(), timeout=1, isolation_level=None, check_same_thread=False)
+            # Absolute: a file may be named ":memory:", which is special in SQLite. A statement that is kept
+            # keeps the answers that it has written.
+            file = sqlite3.connect(
+                path.absolute(),
+                timeout=1,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=1,
+            )
             try:
                 self._begin(file, base_url, apikey)
             except BaseException:
@@ -82,24 +89,17 @@ class JournalFile:
             raise self._unfit("is not a journal of slashtag, or of another version")
         else:
             salt, account = file.execute("SELECT * FROM job").fetchone()
-            if account != account_hash(apikey, salt, base_url):
+            if bytes(account) != account_hash(apikey, salt, base_url):
                 raise self._unfit("belongs to a job of another account or base_url")
         file.execute("COMMIT")
-        # Mostly only its log is written, which does not wait for the disk.
-        file.executescript(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=10000"
-        )
-        self._last = _one(file, "SELECT coalesce(max(rowid), 0) FROM answer")
+        # While it is open only its log is written, which does not wait for the disk.
+        file.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0")
+        self.last = _one(file, "SELECT coalesce(max(rowid), 0) FROM answer")
         for (names,) in file.execute("SELECT names FROM links ORDER BY rowid"):
             self.places.update(zip(json.loads(names), count(len(self.places))))
 
     def _unfit(self, why: str) -> JournalError:
         return JournalError(f"{self.path} {why}; it was left as it is: remove it to begin anew")
-
-    @property
-    def is_new(self) -> bool:
-        """Whether it had no answer when it was opened, or is closed."""
-        return not self._last
 
     def find(self, request: bytes) -> tuple[float, bytes] | None:
         """Return when an answer was made that the file had when it was opened, and its body.
@@ -110,7 +110,7 @@ class JournalFile:
         try:
             with self._lock:
                 assert self._connection is not None
-                return next(self._connection.execute(query, (request, self._last)), None)
+                return next(self._connection.execute(query, (request, self.last)), None)
         except sqlite3.DatabaseError as error:
             raise JournalError(
                 f"the journal {self.path} is damaged ({error}): remove it to begin anew"
@@ -133,7 +133,7 @@ class JournalFile:
     def close(self) -> None:
         """Close the file, and remove it if it has no answers; safe to repeat."""
         with self._lock:
-            file, self._connection, self._last = self._connection, None, 0
+            file, self._connection, self.last = self._connection, None, 0
         if file is not None:
             has_answers = True
             with suppress(sqlite3.Error):

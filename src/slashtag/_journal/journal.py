@@ -72,7 +72,7 @@ class Journal:
 
         Raises JournalError if the file is damaged.
         """
-        if self._file.is_new or call.again or not _is_kept(call):
+        if not self._file.last or call.again or not _is_kept(call):
             return None
         made, body = self._file.find(request_name(call, self._listed)) or (0.0, None)
         return body if made >= self._oldest and had_ended(call, made) else None
