@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import repeat
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -67,6 +69,8 @@ class Selector(Struct, frozen=True, gc=False):
     @property
     def shared(self) -> tuple[str, ...]:
         """The slashtags that several of the links have."""
+        if max(map(len, self.link_ids), default=0) < 2:
+            return ()
         return tuple([slashtag for slashtag, ids in self.links if len(ids) > 1])
 
     def halves(self) -> list[Selector]:
@@ -146,43 +150,47 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
 
 def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
     """Yield batches of slashtags, each once, with the ids of all its links."""
-    ids: dict[str, set[int]] = {}
-    if (unique := _plain(keys)) is None:
-        for key in keys:
-            try:
-                ids.setdefault(check_slashtag(key), set()).update(
-                    [key.id] if isinstance(key, ShortUrl) else ()
-                )
-            except InvalidRequestError as error:
-                report_bad_key(key, error)
-        unique = tuple(ids)
-    for n in range(0, len(unique), MAX_KEYS):
-        left: list[Sequence[str]] = [unique[n : n + MAX_KEYS]]
-        while left:
-            batch = left.pop()
-            text = ",".join(batch)
-            # A byte takes three at most as it is sent: mostly that is enough to know that they fit.
-            if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
-                yield Selector.of((key, tuple(sorted(ids[key]))) for key in batch) if ids else Selector(text)
-            elif len(batch) > 1:
-                left += reversed(halves(batch))
-            else:
-                problem = f"the slashtag {text[:40]!r}... is too long for a request target"
-                report_bad_key(text, InvalidRequestError(problem))
+    slashtags, ids = _checked(keys, report_bad_key)
+    if len(set(slashtags)) < len(slashtags):
+        together: dict[str, LinkIds] = {}
+        for slashtag, own in zip(slashtags, ids or repeat(()), strict=False):
+            together[slashtag] = tuple(sorted({*together.get(slashtag, ()), *own}))
+        slashtags, ids = [*together], [*together.values()]
+    start, size = 0, MAX_KEYS
+    while start < len(slashtags):
+        text = ",".join(slashtags[start : start + size])
+        # A byte takes three at most as it is sent: mostly that is enough to know that they fit.
+        if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
+            yield Selector(text, link_ids=tuple(ids[start : start + size]))
+        elif size > 1:
+            size //= 2
+            continue
+        else:
+            report_bad_key(text, InvalidRequestError(f"the slashtag {text[:40]!r}... is too long to send"))
+        start, size = start + size, MAX_KEYS
 
 
-def _plain(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """Return the slashtags if no rule of `check_slashtag` can be broken, each once, or None.
+def _checked(keys: tuple[Any, ...], report_bad_key: ReportBadKey) -> tuple[Sequence[str], Sequence[LinkIds]]:
+    """Return the slashtags that can be requested, and the ids of the link of each; none if all are str.
 
-    That is seen of all slashtags at once, joined: one by one would cost more than the request.
+    Mostly that is seen of all at once, joined: one by one would cost as much as the requests.
     """
-    try:
-        unique, text = set(keys), "".join(keys)
-    except TypeError:
-        return None
-    if "" in unique or not text.isascii() or "," in text or ":" in text or "\r" in text or "\n" in text:
-        return None
-    return keys if len(unique) == len(keys) else tuple(dict.fromkeys(keys))
+    are_links = keys and isinstance(keys[0], ShortUrl)
+    with suppress(TypeError, AttributeError, UnicodeEncodeError):
+        slashtags: Sequence[Any] = [key.slashtag for key in keys] if are_links else keys
+        text = "".join(slashtags).encode()
+        # Without a sign that may break a rule of `check_slashtag`.
+        if all(slashtags) and not any(sign in text for sign in (b"," if are_links else b",:\r\n")):
+            return slashtags, [(key.id,) for key in keys] if are_links else []
+    good: list[str] = []
+    ids: list[LinkIds] = []
+    for key in keys:
+        try:
+            good.append(check_slashtag(key))
+            ids.append((key.id,) if isinstance(key, ShortUrl) else ())
+        except InvalidRequestError as error:
+            report_bad_key(key, error)
+    return good, ids
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
@@ -209,8 +217,9 @@ def check_slashtag(key: object) -> str:
         if slashtag != slashtag.strip("\r\n"):
             raise InvalidRequestError(f"the slashtag {slashtag!r} ends with a line break")
     if "," in slashtag:
-        text = f"the slashtag {slashtag!r} contains a comma, which separates slashtags in url_keys"
-        raise InvalidRequestError(text)
+        raise InvalidRequestError(
+            f"the slashtag {slashtag!r} contains a comma, which separates slashtags in url_keys"
+        )
     return check_text("a slashtag", slashtag, None)
 
 
