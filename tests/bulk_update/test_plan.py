@@ -103,6 +103,9 @@ async def test_a_rerun_finds_a_link_that_was_renamed(
     assert [each.status for each in await run(session, tmp_path / "c.csv", text)] == ["done"]
     box.add_url("a1")
     assert await run(session, tmp_path / "c.csv", text) == []
+    # Nor is the link that was renamed changed in place of the one that is named now.
+    other = text.replace("b1,307", ",302")
+    assert [each.status for each in await run(session, tmp_path / "c.csv", other)] == ["changed"]
     # What is not sent takes no slashtag from another link.
     box.store.write("UPDATE link SET slashtag = ? WHERE slashtag = ?", ("b2", "b1"))
     box.add_url("b1")

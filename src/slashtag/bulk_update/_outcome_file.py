@@ -94,8 +94,10 @@ class OutcomeFile:
             if not isinstance(heading, Heading) or not (lines or b'{"is":'.startswith(torn[:6])):
                 raise msgspec.DecodeError
         except (msgspec.DecodeError, UnicodeDecodeError):
-            told = "is no file of outcomes of this version of slashtag, or was edited"
-            raise ExportError(f"{path} {told}: what was done is not known without it") from None
+            raise ExportError(
+                f"{path} is no file of outcomes of this version of slashtag, or was edited: what was done is "
+                "not known without it"
+            ) from None
         key = session._account_key(heading.salt)
         self._key, account = key[32:], key[:32].hex()
         if lines and heading.account != account:

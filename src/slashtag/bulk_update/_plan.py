@@ -27,7 +27,8 @@ from ._outcome_file import OutcomeFile, RowOutcome, Seen
 
 #: Members of a change that a listing shows.
 VISIBLE = ("destination", "slashtag", "redirect_code")
-_CHANGED = "changed since, or updated_at is in another form: list again, or use a new file without updated_at"
+#: `updated_at` may be in another form; the name may be that of another link now.
+_CHANGED = "changed since, or name or updated_at differ: list again, or use a new file without updated_at"
 
 
 class Difference(Struct, frozen=True):
@@ -57,9 +58,9 @@ class LinkIndex:
     """The links of an account, by id (after a #), slashtag, and address of their short URL."""
 
     def __init__(self, urls: Sequence[ShortUrl]) -> None:
-        self.by_name: dict[str, list[ShortUrl]] = {}
+        self.by_name = dict[str, list[ShortUrl]]()
         self.urls = urls
-        for url in self.urls:
+        for url in urls:
             for name in {f"#{url.id}", url.slashtag or "", url.short_url or "", address_of(url)}:
                 self.by_name.setdefault(name, []).append(url)
 
@@ -71,8 +72,11 @@ class LinkIndex:
         names = {f"#{key}"} if isinstance(key, int) else {key, address(key)}
         found = {url.id: url for name in names for url in self.by_name.get(name, ())}
         if len(found) != 1:
-            told = f"several links, with the ids {[*found]}: give the id or the short URL"
-            raise InvalidRequestError(told if found else "no such link")
+            raise InvalidRequestError(
+                f"several links, with the ids {[*found]}: give the id or the short URL"
+                if found
+                else "no such link"
+            )
         (url,) = found.values()
         # The path of an update cannot tell an id from a slashtag.
         if self.by_name.get(str(url.id), [url]) != [url]:
@@ -128,8 +132,8 @@ def decide(
 def plan(rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], file: OutcomeFile) -> Preview:
     """Return what is to become of the rows, without doubts; raises ChangesError."""
     plan = Preview()
-    problems: list[Problem] = []
-    line_of: dict[int, int] = {}
+    problems = list[Problem]()
+    line_of = dict[int, int]()
     for row in rows:
         key = row.change.key
         try:
@@ -170,15 +174,17 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
     history = file.history.get(url.id, [])
     decision = decide(wanted, hidden, present, history, file.done.get(url.id, ""))
     listed_at = row.listed.get("updated_at", "").replace("T", " ")[:19]
-    if decision == "send" and not history and listed_at not in ("", str(url.updated_at)):
+    # A link that was renamed may have left its slashtag to another.
+    if decision == "send" and (
+        links.by_name.get(key, [url]) != [url] or (not history and listed_at not in ("", str(url.updated_at)))
+    ):
         decision = "changed"
     outcome = RowOutcome(row.line, key, "changed", None, _CHANGED, url.id, url.slashtag)
     if decision == "changed":
         plan.left.append(outcome)
         return
-    seen = Seen(id=url.id, key=key, base=present, after=present | wanted, hidden=hidden)
     if decision == "send" or not history:
-        plan.seen.append(seen)
+        plan.seen.append(Seen(id=url.id, key=key, base=present, after=present | wanted, hidden=hidden))
     if decision == "unchanged":
         plan.unchanged += 1
         return
