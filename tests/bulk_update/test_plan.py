@@ -99,17 +99,20 @@ async def test_a_rerun_finds_a_link_that_was_renamed(
     box: Sandbox, session: AsyncSession, tmp_path: Path
 ) -> None:
     """Also where another link has its slashtag by now."""
+
+    async def statuses(text: str) -> list[str]:
+        return [each.status for each in await run(session, tmp_path / "c.csv", text)]
+
     text = "slashtag,new_slashtag,redirect_code\na1,b1,307\n"
-    assert [each.status for each in await run(session, tmp_path / "c.csv", text)] == ["done"]
+    assert await statuses(text) == ["done"]
     box.add_url("a1")
-    assert await run(session, tmp_path / "c.csv", text) == []
+    assert await statuses(text) == []
     # Nor is the link that was renamed changed in place of the one that is named now.
-    other = text.replace("b1,307", ",302")
-    assert [each.status for each in await run(session, tmp_path / "c.csv", other)] == ["changed"]
+    assert await statuses(text.replace("b1,307", ",302")) == ["changed"]
     # What is not sent takes no slashtag from another link.
     box.store.write("UPDATE link SET slashtag = ? WHERE slashtag = ?", ("b2", "b1"))
     box.add_url("b1")
-    assert [each.status for each in await run(session, tmp_path / "c.csv", text)] == ["changed"]
+    assert await statuses(text) == ["changed"]
 
 
 async def test_the_present_destination_and_redirect_code_are_sent_along(

@@ -46,8 +46,9 @@ def test_each_option_selects_the_same_links(
     assert (
         clicks(cli, "--keys", ",".join(slashtags[:2]), "--keys", f"{slashtags[2]},{short_urls[0]}") == count
     )
-    answer(monkeypatch, *slashtags)
-    assert clicks(cli, "--keys-file", "-") == count
+    for given in (slashtags, ["slashtag,short_url", *(f"x,{url}" for url in short_urls)]):
+        answer(monkeypatch, *given)
+        assert clicks(cli, "--keys-file", "-") == count
 
 
 def test_what_no_link_has_is_told_and_the_rest_is_counted(

@@ -199,7 +199,11 @@ class SelectionOptions:
         if columns and "slashtag" not in columns:
             told = f"has no column slashtag, but {','.join(columns)!r}"
             raise InvalidRequestError(f"{table.where} is no list, and {told}")
-        found = {line: row["slashtag"].strip() for line, row in table.rows({"slashtag"})}
+        # The short URL of a listing names one link, and its slashtag all that share it.
+        found = {
+            line: (row.get("short_url") or row["slashtag"]).strip()
+            for line, row in table.rows({"slashtag", "short_url"})
+        }
         for line, key in found.items():
             if not key:
                 raise InvalidRequestError(f"{table.where}, line {line}: a row without a slashtag")
