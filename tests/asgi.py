@@ -19,7 +19,7 @@ async def request(
 
     The client disconnects when `gone` is set.
     """
-    sent: list[dict[str, Any]] = []
+    sent = list[dict[str, Any]]()
     data = [b"" if body is None else json.dumps(body).encode()]
 
     async def receive() -> dict[str, Any]:

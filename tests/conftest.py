@@ -114,7 +114,7 @@ def _guard(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 async def _guarded_loop() -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
-    complaints: list[str] = []
+    complaints = list[str]()
     loop.set_exception_handler(lambda _, context: complaints.append(_told(context)))
     descriptors = _descriptors(loop)
     yield

@@ -131,7 +131,7 @@ async def test_a_table_counts_what_failed(box: Sandbox, session: AsyncSession) -
     box.add_url("a,b")
     wrong, shared = links[3].slashtag, links[0].slashtag
     box.add_url(shared, domain_id=1)
-    failures: list[Failure[RangeStats]] = []
+    failures = list[Failure[RangeStats]]()
     keys = session.urls.list()
     with refused_links(box, {wrong}, 400):
         found = await session.stats.table(Day("2024-05-01"), keys=keys, on_error=failures.append)

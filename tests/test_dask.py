@@ -125,7 +125,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bytes]:
     """Record all that this process, client and scheduler, sends over connections."""
     from distributed.comm import tcp
 
-    frames: list[bytes] = []
+    frames = list[bytes]()
     to_frames = tcp.to_frames
 
     async def record(*args: Any, **options: Any) -> Any:

@@ -46,7 +46,7 @@ def test_an_example_runs_as_it_is(name: str) -> None:
 
 async def test_the_cells_of_the_notebook_run() -> None:
     cells = json.loads((EXAMPLES / "clicks.ipynb").read_text("utf-8"))["cells"]
-    names: dict[str, Any] = {}
+    names = dict[str, Any]()
     for number, cell in enumerate(cells):
         if cell["cell_type"] == "code":
             source = compile(

@@ -28,7 +28,7 @@ class Load:
     def __init__(self, delay: float = 0.0) -> None:
         self.delay = delay
         self.now = self.most = self.cancelled = 0
-        self.done: list[int] = []
+        self.done = list[int]()
 
     async def __call__(self, item: int) -> None:
         self.now += 1
@@ -53,7 +53,7 @@ async def test_workers_do_every_item_once_and_reach_their_number(workers: int, i
 
 
 async def test_items_are_taken_when_a_worker_is_free() -> None:
-    taken: list[int] = []
+    taken = list[int]()
 
     async def work(item: int) -> None:
         assert len(taken) <= item + 3

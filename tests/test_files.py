@@ -55,7 +55,7 @@ def test_it_has_its_name_only_once_it_is_whole_and_durable(
     path = tmp_path / "out.csv"
     if before is not None:
         path.write_bytes(before)
-    synced: list[tuple[str, list[str]]] = []
+    synced = list[tuple[str, list[str]]]()
 
     def note(handle: int) -> None:
         synced.append((os.readlink(f"/proc/self/fd/{handle}"), names(tmp_path)))

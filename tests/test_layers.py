@@ -92,7 +92,7 @@ class File:
         self.module = ".".join(package if parts[-1] == "__init__" else parts)
         self.unit = self.module.partition(".")[0] or "__init__"
         self.nodes = list(ast.walk(ast.parse(self.text)))
-        self.imports: list[Import] = []
+        self.imports = list[Import]()
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 self.imports += [Import(node.lineno, alias.name, None) for alias in node.names]

@@ -86,7 +86,7 @@ def test_the_code_of_a_page_runs_within_a_session(
     box: Sandbox, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    printed: list[object] = []
+    printed = list[object]()
     names: dict[str, Any] = {name: getattr(slashtag, name) for name in slashtag.__all__}
     names["print"] = lambda *values, sep=" ": printed.append(values)
 
@@ -218,7 +218,7 @@ def defined(file: Path) -> set[str]:
 
 def test_the_number_of_files_that_suffice_for_a_trace() -> None:
     """It is that of the files in bold, with those of the traces that it names."""
-    bold: dict[str, set[str]] = {}
+    bold = dict[str, set[str]]()
     for title, text in re.findall(r"^## (One .*)\n((?:(?!## ).*\n)+)", ARCHITECTURE, re.M):
         (number,) = re.findall(r"(\d+) files suffice", text)
         (told,) = re.findall(r"files suffice[:,] .*", text)

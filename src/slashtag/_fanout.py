@@ -232,7 +232,8 @@ class Results(Stream[T]):
 
     async def to_dict(self: Results[tuple[str, R]]) -> dict[str, R]:
         """Return all results by slashtag or tag, once the last is there; they are held in memory."""
-        return {key: value async for key, value in self}
+        async with self:  # nobody has the requests of a call that is cancelled
+            return {key: value async for key, value in self}
 
     async def _next(self) -> T:
         if self._runner is None:

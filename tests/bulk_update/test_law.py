@@ -42,8 +42,8 @@ class Model:
 
     def __init__(self, now: State) -> None:
         self.first = now
-        self.starts: list[State] = []
-        self.wants: list[State] = []
+        self.starts = list[State]()
+        self.wants = list[State]()
         self.wanted: State = {}
         self.password: str | None = None
         #: Whether the row was carried out, and nobody has changed link or row since.
@@ -67,7 +67,7 @@ class Example:
         self.links = {id: Model(now) for id, now in self.now().items()}
         for model in self.links.values():
             self.edit_row(model)
-        self.durable: dict[str, int] = {}
+        self.durable = dict[str, int]()
         self.tally = Counter[str]()
 
     def now(self) -> dict[int, State]:
@@ -128,7 +128,7 @@ class Example:
 
     def files(self, *, power: bool) -> dict[Path, bytes]:
         """Return what is on the disk once the process is killed, or the machine."""
-        found: dict[Path, bytes] = {}
+        found = dict[Path, bytes]()
         for path in self.path.parent.iterdir():
             with suppress(FileNotFoundError):  # a thread goes on
                 found |= {} if path.suffix == ".lock" else {path: path.read_bytes()}
@@ -181,7 +181,7 @@ class Example:
         return outcomes, update.summary["unchanged"]
 
     async def read(self, update: BulkUpdate) -> list[RowOutcome]:
-        found: list[RowOutcome] = []
+        found = list[RowOutcome]()
         while True:
             with suppress(TimeoutError):
                 try:

@@ -28,7 +28,7 @@ def test_all_dimensions_of_a_span_are_rows_beside_those_before(cli: Cli, box: Sa
     may, june = (box.truth.range(f"2024-0{n}-01", f"2024-0{n}-{last}") for n, last in ((5, 31), (6, 30)))
     ran = cli("stats", "2024-06", "--compare", "previous")
     for name, true in (("clicks", june), ("clicks_before", may)):
-        found: dict[str, dict[str, int]] = {}
+        found = dict[str, dict[str, int]]()
         for row in objects(ran.out):
             if row[name]:
                 found.setdefault(row["dimension"], {})[row["label"]] = row[name]

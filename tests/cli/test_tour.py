@@ -69,7 +69,7 @@ def test_a_morning_goes_as_the_tour_shows(cli: Cli, tmp_path: Path, monkeypatch:
             monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
             monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
             known = {str(login_path()): "~/.config/slashtag/credentials.json", str(tmp_path): "/home/ana"}
-            clicks: list[int] = []
+            clicks = list[int]()
             for command, shown in commands:
                 ran = cli(*command.split())
                 assert ran.code == 0, ran.err

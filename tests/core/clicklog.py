@@ -104,7 +104,7 @@ def logs(dates: st.SearchStrategy[date], most: int = 30) -> st.SearchStrategy[li
 
 def _click(at: datetime, drawn: int) -> Click:
     # One number for all that a click has, since hypothesis takes its time for each.
-    traits: list[str] = []
+    traits = list[str]()
     for choice in (KEYS, DEVICES, COUNTRIES, STATES):
         drawn, at_choice = divmod(drawn, len(choice))
         traits.append(choice[at_choice])
@@ -125,13 +125,13 @@ class Service:
         least_days: int = 1,
         named_states: int = 99,
     ) -> None:
-        self._log: dict[str, list[Click]] = {}
+        self._log = dict[str, list[Click]]()
         for click in log:
             self._log.setdefault(click.key, []).append(click)
         self._exclusive = exclusive
         self._least_days = least_days
         self._named_states = named_states
-        self.asked: list[Call[Any]] = []
+        self.asked = list[Call[Any]]()
 
     def __call__(self, call: Call[Any]) -> Any:
         """Return what a call gives, after a journey through JSON."""
@@ -176,7 +176,7 @@ class Service:
 
     def _period(self, log: list[Click], zone: Any) -> dict[str, Any]:
         unique = len({click.visitor for click in log})
-        months: dict[str, dict[str, int]] = {}
+        months = dict[str, dict[str, int]]()
         for click in log:
             at = click.at.astimezone(zone)
             year = months.setdefault(str(at.year), {})

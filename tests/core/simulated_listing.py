@@ -98,12 +98,12 @@ def read(
 
     With `random` the service answers pages under way in any order; without it, each when it is due.
     """
-    given: list[int] = []
-    rounds: list[list[int]] = []
-    waiting: set[int] = set()
-    answered: dict[int, Page[Tag] | SlashtagError] = {}
+    given = list[int]()
+    rounds = list[list[int]]()
+    waiting = set[int]()
+    answered = dict[int, Page[Tag] | SlashtagError]()
     while not cursor.done:
-        asked: list[int] = []
+        asked = list[int]()
         while (number := cursor.next_to_request()) is not None:
             asked.append(number)
         rounds.append(asked)

@@ -82,7 +82,7 @@ def test_what_is_not_allowed_is_refused(arguments: tuple[Any, Any, Any, Any]) ->
 
 
 def test_deep_json_is_refused() -> None:
-    value: list[Any] = []
+    value = list[Any]()
     for _ in range(100_000):
         value = [value]
     assert isinstance(any_call("POST", "urls", None, value), str)

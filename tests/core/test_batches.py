@@ -95,7 +95,7 @@ def _targets(given_keys: Sequence[str], base: URL) -> list[str]:
 
 @given(st.lists(st.text(st.sampled_from("ab/é, \n\ud800"), max_size=3) | st.just("x" * 8_001), max_size=8))
 def test_slashtags_that_are_checked_at_once_are_those_that_pass_one_by_one(given_keys: list[str]) -> None:
-    told: list[object] = []
+    told = list[object]()
     found = select(given_keys, None, None, 8_000, lambda key, error: told.append(key))
     passed = [key for key in given_keys if not told.count(key)]
     assert [key for each in found for key in each.keys] == list(dict.fromkeys(passed))
@@ -104,7 +104,7 @@ def test_slashtags_that_are_checked_at_once_are_those_that_pass_one_by_one(given
 
 
 def test_a_short_url_is_no_slashtag_but_may_be_one_of_a_link() -> None:
-    told: list[object] = []
+    told = list[object]()
     keys_of = [
         "a://b",
         "https://l.example/a",
@@ -150,6 +150,6 @@ def test_a_set_has_the_same_order_in_every_process(given_keys: frozenset[str]) -
 
 
 def test_a_slashtag_with_a_comma_is_refused() -> None:
-    told: list[object] = []
+    told = list[object]()
     found = select(["a", "b,c", "d"], None, None, 8_000, lambda key, error: told.append(key))
     assert ([each.keys for each in found], told) == ([("a", "d")], ["b,c"])

@@ -310,7 +310,7 @@ def test_a_200_that_is_not_the_documented_answer_is_unexpected(body: bytes) -> N
 def test_what_is_not_unicode_is_read(text: bytes) -> None:
     error = error_of(UPDATE, 404, b'{"status":404,"message":"Not found: %b","data":null}' % text)
     assert (type(error), error.message, error.from_service) == (NotFoundError, "Not found: \ufffd", True)
-    told: list[str] = []
+    told = list[str]()
     data = b'{"total_clicks":"1","clicks":{"2024-01-01":1},"device":{"%b":1}}' % text
     body = b'\xef\xbb\xbf{"status":200,"message":"ok","data":%b}' % data
     assert parse(STATS, 200, {}, body, report=told.append) == RangeAnswer(
@@ -322,7 +322,7 @@ def test_what_is_not_unicode_is_read(text: bytes) -> None:
 @pytest.mark.parametrize("text", [b"\xff", rb"\ud83d"])
 def test_a_slashtag_that_is_not_unicode_is_none_and_other_texts_are_marked(text: bytes) -> None:
     items = b'[{"id": 1, "slashtag": "%b", "destination": "%b"}]' % (text, text)
-    told: list[str] = []
+    told = list[str]()
     body = b'{"status": 200, "message": "ok", "data": {"page": 1, "pageSize": 5, "items": %b}}' % items
     assert parse(URLS, 200, {}, body, report=told.append).items == [ShortUrl(id=1, destination="\ufffd")]
     assert len(told) == 2

@@ -91,7 +91,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.turns: Turns[int] = Turns()
-        self.here: dict[int, int] = {}
+        self.here = dict[int, int]()
         self.came = 0
 
     @rule(operation=st.integers(0, 3), is_back=st.booleans(), exhausted=st.booleans())

@@ -147,7 +147,7 @@ class Account:
 
     def edit(self) -> set[tuple[str, Any, date]]:
         """Change rows by hand, so that they do not cancel out; return which."""
-        faults: set[tuple[str, Any, date]] = set()
+        faults = set[tuple[str, Any, date]]()
         today = self.clock.now(parse_zone(self.zone)).date()
         for power, table in enumerate(TABLES):
             rows = self.warehouse.tables[table]

@@ -39,7 +39,7 @@ ALL: dict[str, Any] = {"by_tag": True, "dimensions": ("country", "device")}
 
 async def wrong(warehouse: Any, box: Sandbox, clock: Clock, *tables: str) -> list[Any]:
     """Return the rows that are not those of the truth."""
-    found: list[Any] = []
+    found = list[Any]()
     for table in tables or CLICKS:
         found += (await held(warehouse, table)).items() ^ truth(box, table, clock.today).items()
     return found
@@ -191,7 +191,7 @@ async def test_links_and_tags_that_always_fail_cost_the_others_nothing(
     clock.today += 30 * DAY
     lost = {url.slashtag for url in some_links(box, 3)}
     for _ in range(3):
-        failures: list[Failure] = []
+        failures = list[Failure]()
         with refused_links(box, lost, 403), refused_tag(box, tag := box.truth.tags()[0].name, 403):
             forget(box)
             loaded = await load_into(memory, box, **ALL, on_error=failures.append)

@@ -46,8 +46,8 @@ class Kept(Writer):
     """A writer that keeps the rows."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.threads: set[str] = set()
+        self.rows = list[Row]()
+        self.threads = set[str]()
         self.about: About | None = None
 
     def write(self, rows: Iterable[Row], /) -> None:
@@ -74,7 +74,7 @@ def share(box: Sandbox) -> None:
 
 
 def links_of(box: Sandbox) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    found = dict[str, list[Any]]()
     for url in box.truth.urls():
         found.setdefault(url.slashtag, []).append(url)
     return found
@@ -144,7 +144,7 @@ async def test_every_slashtag_has_its_rows_once_and_says_of_which_links(
     tag = box.truth.tags()[1].name
     hits = {name: -max(url.hits for url in urls) for name, urls in links.items()}
     names = sorted(links, key=hits.__getitem__)
-    chosen: dict[str, Any] = {}
+    chosen = dict[str, Any]()
     if given == "tag":
         names = [name for name in names if any(of.get(url.tag_id) == tag for url in links[name])]
         chosen = {"tags": [tag]}
@@ -188,7 +188,7 @@ async def test_rows_of_all_tags_and_of_none_add_up_to_the_account(
                 progress=lambda *at, told=told: told.append(at),
             )
         assert (summary.complete, told[-1]) == (True, (15, 15))
-        found: dict[Any, Counter[Any]] = {}
+        found = dict[Any, Counter[Any]]()
         for tag, *_, label, clicks in kept.rows:
             if not dimensions or _[2] == "country":
                 found.setdefault(tag, Counter())[label] += clicks  # type: ignore[operator]
@@ -256,7 +256,7 @@ async def test_a_wrong_selector_is_a_type_error(
 async def test_failures_of_single_keys_are_told_counted_and_left_out(
     session: AsyncSession, box: Sandbox, kept: Kept
 ) -> None:
-    failures: list[Failure] = []
+    failures = list[Failure]()
     names = [url.slashtag for url in box.truth.urls()][:6]
     keys = [*names[:3], "a,b", *names[3:]]
     summary = await export_clicks(session, SPAN, kept, keys=keys, on_error=failures.append)
@@ -274,7 +274,7 @@ async def test_a_tag_that_cannot_be_counted_is_missing_and_no_rest_is_made_of_it
     share(box)
     if not untagged:
         box.store.write("UPDATE link SET tag_id = 501 WHERE tag_id IS NULL", ())
-    failures: list[Failure] = []
+    failures = list[Failure]()
     tag = box.truth.tags()[1].name
     with refused_tag(box, tag, 501):
         summary = await export_clicks(session, SPAN, kept, by="tag", on_error=failures.append)

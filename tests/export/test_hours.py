@@ -72,7 +72,7 @@ async def test_days_without_clicks_take_no_requests_of_hours(session: AsyncSessi
     box.add_click(one, "2023-06-02T10:00:00+00:00")
     box.add_click(last, "2023-06-02T11:00:00+00:00")
     box.add_click(last, "2023-06-30T11:00:00+00:00")
-    told: list[Any] = []
+    told = list[Any]()
     keys = [url.slashtag for url in box.truth.urls()]
     found = await hourly_clicks(
         session, "2023-06-01", "2023-06-30", keys=keys, progress=lambda *at: told.append(at)

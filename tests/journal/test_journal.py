@@ -161,7 +161,7 @@ def test_links_keep_the_order_in_which_a_job_asked_about_them_first(
         await kept.aclose()
         return found
 
-    expected: dict[Any, None] = {}
+    expected = dict[Any, None]()
     for asked in [*runs, last]:
         expected = {**expected, **dict.fromkeys(asked)}
         found = asyncio.run(run(asked))
@@ -192,8 +192,8 @@ async def test_a_job_run_again_asks_only_which_links_there_are(box: Sandbox, pat
 async def test_one_series_a_slashtag_is_replayed_with_all_that_it_asked(box: Sandbox, path: Path) -> None:
     """Also where other links have most hits meanwhile, by which they are sorted."""
     slashtags = sorted({url.slashtag for url in box.truth.urls()})
-    tables: list[dict[str, Any]] = []
-    requests: list[int] = []
+    tables = list[dict[str, Any]]()
+    requests = list[int]()
     for sign in (1, -1):
         keys = [ShortUrl(id=n, slashtag=key, hits=100 + sign * n) for n, key in enumerate(slashtags)]
         async with client(box, journal=path) as job:

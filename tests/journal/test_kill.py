@@ -81,7 +81,7 @@ def test_a_job_killed_again_and_again_ends_with_the_truth(
 ) -> None:
     rng = random.Random()
     result, journal = tmp_path / "result.json", tmp_path / "job.journal"
-    held: set[bytes] = set()
+    held = set[bytes]()
     with Sandbox(urls=200, clicks=2_000, tags=2, latency=LATENCY) as box:
         job = (box.base_url, box.apikey, box.apisecret, str(journal), str(result))
         for kill in range(KILLS):

@@ -148,7 +148,7 @@ class Job:
             return {key: stats.clicks async for key, stats in each}
         kept, by = Kept(), "tag" if self.kind == "tags" else "slashtag"
         await export_clicks(session, self.span, kept, by=by)  # type: ignore[arg-type]
-        table: dict[str, dict[date, int]] = {}
+        table = dict[str, dict[date, int]]()
         for row in kept.rows:
             assert row[-2] not in table.setdefault(str(row[0]), {}), "a row twice"
             table[str(row[0])][row[-2]] = row[-1]  # type: ignore[index, assignment]

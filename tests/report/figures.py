@@ -146,7 +146,7 @@ class Seen:
 
     def counts(self, dimension: str) -> dict[str, list[int]]:
         """The clicks of all labels of a dimension and those before: those shown and those on demand."""
-        found: dict[str, list[int]] = {}
+        found = dict[str, list[int]]()
         for table in self.root.all("table", data_dimension=dimension):
             for row in table.one("tbody").all("tr"):
                 assert row.attributes["data-label"] not in found

@@ -80,7 +80,7 @@ async def test_every_figure_is_that_of_the_click_log(
         if what == "all":
             best = sorted(of_keys[0].values(), reverse=True)[:10]
             assert [link.clicks for link in found.top] == [n for n in best if n]
-            of_tags: list[dict[str, int]] = []
+            of_tags = list[dict[str, int]]()
             for span, each in zip(spans, both, strict=True):
                 found_of = {
                     tag: box.truth.range(*span, tag=tag, timezone=offset).total_clicks for tag in tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import count
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ def fill(box: Sandbox, seed: int) -> set[str]:
     random = Random(seed)
     for tag in TAGS:
         box.add_tag(tag)
-    tags_of: dict[str, set[str | None]] = {}
+    tags_of = dict[str, set[str | None]]()
     for slashtag, domain in random.sample([(f"s{n}", domain) for n in range(12) for domain in range(4)], 25):
         tag = random.choice([*TAGS, None])
         link = box.add_url(slashtag, tag=tag, domain_id=domain)
@@ -65,7 +66,7 @@ async def test_a_tag_that_fails_is_missing_and_leaves_what_is_not_known_unreconc
         box.add_tag("mail")
         box.add_click(box.add_url("a", tag="mail"), "2024-06-02T00:00:00")
         box.add_url("a", domain_id=1)
-        failures: list[Failure] = []
+        failures = list[Failure]()
         with refused_tag(box, "mail", 400):
             found = await api.stats.by_tag(JUNE, on_error=failures.append)
             with pytest.raises(BadRequestError):
@@ -146,3 +147,20 @@ async def test_clicks_that_come_meanwhile_are_those_of_their_links_or_do_not_rec
         assert rest.total in (10, 10 + 3 * (link == 2)) or not rest.reconciles
         # Nor do they matter after the last answer, or on what no tag has.
         assert rest.reconciles or (after < 3 and link < 2)
+
+
+async def test_a_link_that_is_tagged_meanwhile_does_not_reconcile() -> None:
+    async with serving() as (box, api):
+        box.add_tag("mail")
+        box.add_url("a")
+        tag = "UPDATE link SET tag_id = (SELECT id FROM tag)"
+        with altered(box, lambda _, answered: [answered, box.store.write(tag, ())][0]):
+            assert not (await api.stats.by_tag(JUNE))[None].reconciles
+
+
+async def test_a_deadline_ends_the_requests_of_all_results() -> None:
+    async with serving(latency=1.0) as (_, api):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await api.stats.collect_each(JUNE, keys=TAGS).to_dict()
+        assert api.metrics.in_flight == 0

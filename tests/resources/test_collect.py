@@ -44,8 +44,8 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
             await api.stats.collect(query, keys=keys)
         assert told.value.__notes__
         assert told.value.session == "shop"
-        failures: list[Failure] = []
-        progress: list[tuple[int, int | None]] = []
+        failures = list[Failure]()
+        progress = list[tuple[int, int | None]]()
         box.requests.clear()
         stats: Any = await api.stats.collect(
             query, keys=slowly(keys), on_error=failures.append, progress=lambda *step: progress.append(step)
@@ -99,7 +99,7 @@ async def test_slashtags_at_fault_cost_themselves_only(
             size = good // bad
             mixed = [key for n in range(bad) for key in (*keys[n * size : (n + 1) * size], wrong[n])]
         with refused_links(box, {*wrong}, status):
-            failures: list[Failure] = []
+            failures = list[Failure]()
             stats = await api.stats.collect(DAYS, keys=mixed, on_error=failures.append)
             missing = Counter(key for failure in failures for key in failure.keys)
             assert (stats.total, missing) == (len(keys[::10]), Counter(wrong))
@@ -115,7 +115,7 @@ async def test_a_slashtag_that_always_fails_is_asked_alone_in_the_rest_of_the_ru
         for key in keys:
             box.add_click(box.add_url(key), "2024-01-05")
         with refused_links(box, {"k17"}, 500):
-            failures: list[Failure] = []
+            failures = list[Failure]()
             stats = await api.stats.collect(HALF_YEAR, keys=keys, on_error=failures.append)
         assert [failure.keys for failure in failures] == [("k17",)]
         assert (stats.total, stats.missing, len(failures[0].plan or ())) == (199, 6, 6)
@@ -140,7 +140,7 @@ async def test_slashtags_of_a_batch_that_failed_and_are_answered_again_have_all_
             asked.add(window + keys)
             return msgspec.structs.replace(answered, status=500, data=[]) if is_bad else answered
 
-        failures: list[Failure] = []
+        failures = list[Failure]()
         with altered(box, fail):
             stats = await api.stats.collect(DAYS, keys=["a", "b"], on_error=failures.append)
     # Three attempts of the batch, two of its halves, and of the batch in each of the other windows.
@@ -157,7 +157,7 @@ async def test_where_failures_are_not_told_no_part_of_a_batch_that_fails_is_sent
 async def test_tags_that_do_not_exist_say_nothing_about_others() -> None:
     async with serving(urls=20, clicks=200, tags=1) as (box, api):
         names = [*(f"unknown {n}" for n in range(120)), *(tag.name for tag in box.truth.tags())]
-        failures: list[Failure] = []
+        failures = list[Failure]()
         stats = await api.stats.collect(Year(2024), tags=names, on_error=failures.append)
         assert {type(failure.error) for failure in failures} == {UnknownTagError}
         assert len(failures) == 120
@@ -167,7 +167,7 @@ async def test_tags_that_do_not_exist_say_nothing_about_others() -> None:
 async def partial_sum(box: Sandbox, api: AsyncSession) -> tuple[Any, list[Failure]]:
     for key in ("a", "b", "c"):
         box.add_click(box.add_url(key), "2024-01-05")
-    failures: list[Failure] = []
+    failures = list[Failure]()
     with refused_links(box, {"b", "c"}, 400):
         stats = await api.stats.collect(DAYS, keys=["a", "b", "c"], on_error=failures.append)
     return stats, failures
@@ -178,7 +178,7 @@ async def test_retry_adds_what_was_missing_and_nothing_twice() -> None:
         stats, failures = await partial_sum(box, api)
         assert (stats.total, stats.missing, len(failures)) == (1, 6, 2)
         box.requests.clear()
-        again: list[Failure] = []
+        again = list[Failure]()
         with refused_links(box, {"c"}, 400):
             better = await api.stats.retry(stats, [*failures, failures[0]], on_error=again.append)
         assert (better.total, better.missing, [failure.keys for failure in again]) == (2, 3, [("c",)])
@@ -195,4 +195,7 @@ async def test_failures_of_another_result_are_refused_before_anything_is_sent() 
         for other in (year, await api.stats.collect(DAYS, keys=[]), {"a": stats}, None):
             with pytest.raises(InvalidRequestError):
                 await api.stats.retry(other, failures)  # type: ignore[type-var]
+        # Nor is one that lacks less: some were retried before.
+        with pytest.raises(InvalidRequestError):
+            await api.stats.retry(stats, [*failures, Failure("x", failures[0].error)])
         assert not box.requests

@@ -117,8 +117,8 @@ async def test_slashtags_at_fault_are_told_once_and_cost_themselves_only(
 ) -> None:
     keys = account.keys[:300]
     wrong = {keys[137], keys[138], keys[299]}
-    failures: list[Failure] = []
-    told: list[tuple[int, int | None]] = []
+    failures = list[Failure]()
+    told = list[tuple[int, int | None]]()
     policy = RetryPolicy(max_attempts=3, backoff_base=0.001, backoff_cap=0.002)
     async with account.serve() as box, client(box, retry=policy) as api:
         with refused_links(box, wrong, status):
@@ -166,7 +166,7 @@ async def test_the_first_failure_ends_the_iterator_and_names_slashtag_and_window
 async def test_a_service_that_answers_nothing_gets_at_most_100_requests(inferred: bool, status: str) -> None:
     keys = [f"s{n}" for n in range(2_000)]
     async with serving(faults=[Fault(kind=status)], session={"retry": ONCE}) as (box, api):
-        failures: list[Failure] = []
+        failures = list[Failure]()
         each = api.stats.collect_each(SPRING, keys=keys, inferred=inferred, on_error=failures.append)
         assert await gather(each) == []
         assert len(box.requests) <= 100
@@ -178,7 +178,7 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(inferred
 @pytest.mark.parametrize("inferred", [False, True])
 async def test_nothing_that_was_delivered_is_told_as_failed(inferred: bool) -> None:
     # After some answers nothing is answered any more.
-    served: set[str] = set()
+    served = set[str]()
 
     def answer(request: wire.Request) -> wire.Answer:
         if len(served) >= 105:
@@ -186,7 +186,7 @@ async def test_nothing_that_was_delivered_is_told_as_failed(inferred: bool) -> N
         served.update(request.query["url_keys"][0].split(","))
         return wire.ok({"total_clicks": 0})
 
-    failures: list[Failure] = []
+    failures = list[Failure]()
     async with scripted(answer, concurrency=1, retry=ONCE) as (_, api):
         keys = [f"s{n}" for n in range(1_000)]
         found = await api.stats.collect_each(
@@ -221,8 +221,8 @@ async def test_a_tenth_of_the_results_is_there_after_a_quarter_of_the_requests(
         return wire.ok({"total_clicks": total, "country": {"US": total}})
 
     async with scripted(answer) as (server, api):
-        at: list[int] = []
-        told: list[int] = []
+        at = list[int]()
+        told = list[int]()
         keys: list[Any] = [*links] if hits else [link.slashtag for link in links]
         each = api.stats.collect_each(MAY, keys=keys, progress=lambda *_: told.append(len(server.requests)))
         async for key, stats in each:

@@ -33,7 +33,7 @@ async def test_wrong_credentials_are_raised_always(account: Account, on_error: A
 async def test_a_slashtag_that_cannot_be_asked_for_leaves_a_sum_incomplete(
     account: Account, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failures: list[Failure] = []
+    failures = list[Failure]()
     links = [ShortUrl(id=n, slashtag=key) for n, key in enumerate([account.keys[0], "a,b", "c,d"])]
     async with account.serve() as box, client(box, name="shop") as api:
         for stats in (

@@ -71,7 +71,7 @@ def windows_of(query: DateRange, zone: tzinfo) -> int:
 def account(seed: int, keys: int, days: int, density: float, first: date = FIRST) -> list[Click]:
     """A log in which each key has clicks in stretches of its own; `density` is the share of clicked days."""
     draw = random.Random(seed)
-    log: list[Click] = []
+    log = list[Click]()
     for n in range(keys):
         lively = draw.random() ** 2 * 2
         for day in range(-2, days + 2):
@@ -156,8 +156,8 @@ def test_what_fails_is_said_and_a_refused_slashtag_costs_itself_only(
     keys = [f"k{i}" for i in range(n)] + ["bad"]
     query = DateRange(FIRST, FIRST + timedelta(days=days - 1))
     whole = table(Service(log), query, keys, timezone=zone, inferred=False)
-    failures: list[Failure] = []
-    progress: list[tuple[int, int | None]] = []
+    failures = list[Failure]()
+    progress = list[tuple[int, int | None]]()
     faulty = Faulty(log, seed, share)
     found = table(
         faulty,
@@ -189,7 +189,7 @@ class Counter:
     def __init__(self, clicks: dict[str, int], answer: Callable[[Sequence[str], int], RangeAnswer]) -> None:
         self.clicks = clicks
         self.answer = answer
-        self.asked: list[tuple[str, ...]] = []
+        self.asked = list[tuple[str, ...]]()
 
     def __call__(self, call: Call[Any]) -> RangeAnswer:
         self.asked.append(call.keys)
@@ -237,7 +237,7 @@ MANY = {f"k{n}": 7 if n % 10 == 3 else 0 for n in range(500)}
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_links_with_hits_are_asked_together(asynchronous: bool) -> None:
     clicks = {key: n for key, n in MANY.items() if n}
-    found: dict[str, int] = {}
+    found = dict[str, int]()
     for given_keys in (list(MANY), links(MANY)):
         service = Counter(clicks, honest)
         keys = arriving(given_keys) if asynchronous else given_keys

@@ -38,7 +38,7 @@ async def test_one_page_is_one_request_with_the_defaults_of_the_document(account
 
 
 async def test_pages_hold_the_items_in_order_and_progress_counts_them(account: Account) -> None:
-    told: list[tuple[int, int | None]] = []
+    told = list[tuple[int, int | None]]()
     async with account.serve() as box, client(box) as api:
         listing = api.urls.list(pagesize=300, progress=lambda *done: told.append(done))
         pages = [page async for page in listing.pages()]
@@ -132,7 +132,7 @@ async def test_a_later_page_that_fails_is_an_error_after_what_came_before_it() -
 
     async with scripted(answer) as (_, api):
         stream = aiter(api.urls.list(pagesize=3))
-        seen: list[ShortUrl] = []
+        seen = list[ShortUrl]()
         with pytest.raises(BadRequestError):
             await read(stream, seen)
         assert [url.id for url in seen] == list(range(3, 12))

@@ -70,7 +70,7 @@ async def test_an_odd_record_hides_nothing(
         stats = await api.stats.collect(DAYS, keys=api.urls.list())
         assert (stats.total, stats.complete) == ((3, True) if links[1].slashtag else (2, False))
         keys = sorted(links, key=lambda link: -(link.hits or 0))
-        failures: list[Any] = []
+        failures = list[Any]()
         each = await api.stats.collect_each(DAYS, keys=keys, on_error=failures.append).to_dict()
         assert len(each) + len(failures) == 3
         assert sum(clicks.total for clicks in each.values()) == stats.total

@@ -17,7 +17,7 @@ async def test_a_plan_sends_nothing_and_its_length_is_the_number_of_requests(acc
         plan = api.stats.plan(YEARS, keys=keys)
         assert box.requests == []
         assert len(plan) == 70
-        told: list[tuple[int, int | None]] = []
+        told = list[tuple[int, int | None]]()
         stats = await api.stats.run(plan, progress=lambda *done: told.append(done))
         assert len(box.requests) == 70
         assert told[-1] == (70, 70)

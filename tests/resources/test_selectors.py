@@ -103,7 +103,7 @@ async def test_a_day_that_a_zone_left_out_has_no_clicks_and_costs_no_request() -
 @pytest.mark.parametrize("on_error", [None, list[Failure]().append])
 async def test_a_414_halves_the_batch(account: Account, on_error: Any) -> None:
     keys = account.keys[:100]
-    progress: list[tuple[int, int | None]] = []
+    progress = list[tuple[int, int | None]]()
     async with account.serve(max_target=900) as box, client(box) as api:
         stats = await api.stats.collect(
             DateRange(*SPAN),

@@ -171,7 +171,7 @@ async def test_what_becomes_of_each_of_many_changes_is_told_as_soon_as_it_is_kno
     """Also if nobody reads it."""
     async with serving(session={"concurrency": 2}) as (box, api):
         ids = [box.add_url(f"s{n}") for n in range(10)]
-        told: list[Outcome] = []
+        told = list[Outcome]()
         outcomes = api.urls.update_many([Change(id, redirect_code=301) for id in ids], after=told.append)
         await anext(outcomes)
         await until(lambda: len(told) == 10)
@@ -180,7 +180,7 @@ async def test_what_becomes_of_each_of_many_changes_is_told_as_soon_as_it_is_kno
 
 
 async def test_wrong_credentials_end_the_changing_of_many() -> None:
-    told: list[Outcome] = []
+    told = list[Outcome]()
     async with serving(session={"apikey": "w" * 20, "concurrency": 3}) as (box, api):
         changes = (Change(n, redirect_code=301) for n in range(1, 100))
         outcomes = api.urls.update_many(changes, after=told.append)

@@ -28,7 +28,7 @@ def usual() -> Iterator[Store]:
 
 
 def test_the_same_seed_makes_the_same_account_and_another_another() -> None:
-    accounts: list[object] = []
+    accounts = list[object]()
     for seed in (7, 7, 8):
         with closing(filled(300, 2_000, seed=seed)) as store:
             accounts.append((store.links(), store.tags(), store.log(), store.labels))

@@ -30,7 +30,7 @@ STAGES: dict[str, tuple[Answer, dict[str, Any]]] = {
 async def reached(stage: str) -> AsyncIterator[tuple[Wire, AsyncSession, Callable[[], Awaitable[None]]]]:
     """Give a server, a session, and a function that waits until a call has come to a stage."""
     answer, options = STAGES[stage]
-    healed: list[Answer] = []
+    healed = list[Answer]()
     async with Wire(lambda _: healed[0] if healed else answer) as wire:
         # A server that speaks no TLS waits for the rest of a request.
         url = wire.base_url.replace("http:", "https:") if stage == "connect" else wire.base_url

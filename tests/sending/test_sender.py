@@ -249,7 +249,7 @@ async def test_a_maintenance_is_waited_for_as_told_up_to_max_wait(
 )
 @in_virtual_time
 async def test_metrics_add_up(answers: list[Answer], ages: list[int]) -> None:
-    made: list[int] = []
+    made = list[int]()
 
     def headers() -> dict[str, str]:
         n = len(service.sent)

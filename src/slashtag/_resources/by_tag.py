@@ -49,15 +49,15 @@ async def collect_by_tag(
     `collect` and `collect_each` take `keys` and `tags`, and know the query.
     """
     of_tag: dict[str, list[ShortUrl]] = {name: [] for name in names.values() if name}
-    by_slashtag: dict[str | None, list[ShortUrl]] = {}
+    by_slashtag = dict[str | None, list[ShortUrl]]()
     for link in links:
         name = names.get(link.tag_id or 0)
         if name:
             of_tag[name].append(link)
         by_slashtag.setdefault(link.slashtag, []).append(link)
-    tagged: list[ShortUrl] = []
-    untagged: list[ShortUrl] = []
-    both: list[ShortUrl] = []
+    tagged = list[ShortUrl]()
+    untagged = list[ShortUrl]()
+    both = list[ShortUrl]()
     for same in by_slashtag.values():
         are_tagged = {bool(names.get(link.tag_id or 0)) for link in same}
         (both if len(are_tagged) > 1 else tagged if True in are_tagged else untagged).extend(same)

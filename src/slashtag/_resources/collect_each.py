@@ -91,7 +91,7 @@ class _Group(Generic[R]):
         #: Names that were delivered, or failed.
         self._ended = set[str]()
         #: What is known of names with clicks, and for how many time slices of each that is all.
-        self._sums: dict[str, RunningSum[R]] = {}
+        self._sums = dict[str, RunningSum[R]]()
         self._known = Counter[str]()
         #: How many names were told as known, by time slice.
         self._told = dict.fromkeys(plan._time_slices, 0)

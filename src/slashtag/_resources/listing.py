@@ -93,7 +93,7 @@ class PageStream(Stream[Page[T]]):
         self._sender = listing._resource._sender.of_operation()
         self._cursor: PageCursor[T] = PageCursor(paging)
         #: The requests for the pages that the cursor has under way.
-        self._requests: dict[int, asyncio.Task[Page[T]]] = {}
+        self._requests = dict[int, asyncio.Task[Page[T]]]()
         self._given = 0
 
     async def _next(self) -> Page[T]:

@@ -100,13 +100,13 @@ class StatsRun:
         self.total = self.missing = 0
         self._done = 0
         #: Slashtags that failed alone, and with these all of batches that failed, one of which is at fault.
-        self.alone: set[str] = set()
-        self._suspects: set[str] = set()
+        self.alone = set[str]()
+        self._suspects = set[str]()
         #: Of these, all of batches that were not refused, and so failed after all attempts.
-        self._retried: set[str] = set()
+        self._retried = set[str]()
         self._in_row, self._parts_in_row, self._most_in_row = 0, 0, MOST_AT_FIRST
         self._last: SlashtagError | None = None
-        self._failed: dict[Selector, tuple[SlashtagError, list[TimeSlice]]] = {}
+        self._failed = dict[Selector, tuple[SlashtagError, list[TimeSlice]]]()
 
     async def collect(self, *plans: Plan[R]) -> R:
         """Send the requests of plans of one query, and return the sum.
@@ -193,8 +193,11 @@ class StatsRun:
             metrics = self._sender.metrics
             # The first as a warning. There may be thousands of them.
             level = logging.DEBUG if metrics.inconsistent else logging.WARNING
-            text = f"{selector}, {time_slice.label}: the answer contradicts itself: {problem}"
-            tell(metrics.name, level, text)
+            tell(
+                metrics.name,
+                level,
+                f"{selector}, {time_slice.label}: the answer contradicts itself: {problem}",
+            )
             metrics.inconsistent += 1
         return stats
 
@@ -264,9 +267,15 @@ class StatsRun:
             assert self._on_error is not None
             self.missing += len(time_slices)
             more = f" and {len(time_slices) - 1} more" if len(time_slices) > 1 else ""
-            label = f"{selector}, {time_slices[0].label}{more}"
-            of_selector = plan._only(selector, time_slices)
-            self._on_error(Failure(label, error, selector.keys, selector.tag, of_selector))
+            self._on_error(
+                Failure(
+                    f"{selector}, {time_slices[0].label}{more}",
+                    error,
+                    selector.keys,
+                    selector.tag,
+                    plan._only(selector, time_slices),
+                )
+            )
 
     def report_bad_key(self, key: Key, error: InvalidRequestError) -> None:
         """Report a slashtag that cannot be requested.
@@ -278,8 +287,9 @@ class StatsRun:
         if self._on_error is None:
             if isinstance(key, str):
                 raise error
-            name = self._sender.metrics.name
-            tell(name, logging.WARNING, f"a link is missing from the statistics: {error}")
+            tell(
+                self._sender.metrics.name, logging.WARNING, f"a link is missing from the statistics: {error}"
+            )
             return
         slashtag = key if isinstance(key, str) else key.slashtag or ""
         self._on_error(Failure(f"slashtag {slashtag!r}", error, (slashtag,)))

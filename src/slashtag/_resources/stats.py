@@ -109,18 +109,19 @@ class Stats:
         table, collect the `keys` of the failures. Raises InvalidRequestError, before anything is sent, for
         failures of another result; otherwise as `collect`.
         """
-        plans = list(dict.fromkeys(failure.plan for failure in failures if failure.plan is not None))
-        kinds = {type(partial), *(plan.query._answer_type.result_type for plan in plans)}
+        given = [failure.plan for failure in failures]
+        plans = list(dict.fromkeys(plan for plan in given if plan is not None))
+        if not plans:
+            return partial
         lacking = sum(map(len, plans))
-        if len(kinds) > 1 or not isinstance(partial, Statistics) or lacking > partial.missing:
+        is_other = any(plan.query._answer_type.result_type is not type(partial) for plan in plans)
+        # A result of which some were retried lacks less, but for what cannot be requested.
+        if is_other or lacking + given.count(None) > partial.missing:
             raise InvalidRequestError(
                 f"pass the result of `collect` or `run` that the failures, of {lacking} requests, are of"
             )
-        if not plans:
-            return partial
-        missing = partial.missing - lacking
         found: R = await self._run(progress, on_error).collect(*plans)
-        return replace(partial, missing=missing) + found
+        return replace(partial, missing=partial.missing - lacking) + found
 
     async def collect(
         self,
@@ -200,12 +201,18 @@ class Stats:
         check_query(query)
         self._run(progress, on_error)  # which checks them
         query = query.resolve(parse_zone(timezone), datetime.now(UTC))
-        links = await Urls(self._sender, self._tasks, self._workers).list().to_list()
+        urls = Urls(self._sender, self._tasks, self._workers)
+        links = await urls.list().to_list()
         # Tags last: a link may have got one that was created meanwhile.
         tags = await Tags(self._sender, self._tasks).list().to_list()
         collect = partial(self.collect, query, timezone=timezone, on_error=on_error)
         each = partial(self.collect_each, query, timezone=timezone, on_error=on_error, progress=progress)
-        return await collect_by_tag(collect, each, links, {tag.id: tag.name for tag in tags})
+        found = await collect_by_tag(collect, each, links, {tag.id: tag.name for tag in tags})
+        # A link whose tag was changed meanwhile was counted twice, or not at all.
+        after = {(link.id, link.tag_id) for link in await urls.list().to_list()}
+        if not after.issuperset((link.id, link.tag_id) for link in links):
+            found[None] = replace(found[None], reconciles=False)
+        return found
 
     async def table(
         self,
@@ -309,7 +316,7 @@ class Stats:
         ordered: bool = False,
     ) -> Results[tuple[str, R]]:
         """Return the results by name of the plan that `_read` makes, given `by_hits`."""
-        results: asyncio.Queue[tuple[str, R]] = asyncio.Queue(MOST_WAITING)
+        results = asyncio.Queue[tuple[str, R]](MOST_WAITING)
 
         async def work() -> None:
             plan = await read(by_hits=inferred and not ordered)
@@ -324,7 +331,7 @@ def empty_table(query: Query[Any], name: str, *, dimensions: bool) -> tuple[Clic
     Raises InvalidRequestError for statistics without days.
     """
     middle = ("dimension", "label") if dimensions else ("date",)
-    dates: dict[date, int] = {}
+    dates = dict[date, int]()
     if not dimensions and isinstance(query, Year | AllTime):
         middle = ("month",)
         dates = {date(query.year, n, 1): 0 for n in range(1, 13)} if isinstance(query, Year) else {}

@@ -25,9 +25,9 @@ async def first_places(
     The order of slashtags in `batches` decides only how many requests it takes: few if those with many clicks
     are adjacent. None of them reconciles if an answer contradicted itself: it may have hidden a first place.
     """
-    found: dict[str, R] = {}
+    found = dict[str, R]()
     #: The most clicks that one of a batch can have: those of all. Batches that were counted have some.
-    most: dict[Selector, int] = {}
+    most = dict[Selector, int]()
     reconciles = True
 
     async def counted(batch: Selector) -> dict[Selector, int]:

@@ -57,7 +57,7 @@ class Change(Struct, frozen=True, repr_omit_defaults=True):
 
         With `once` it is repeated only if nothing was sent, or after a 429.
         """
-        members: dict[str, object] = {}
+        members = dict[str, object]()
         if self.destination is not None:
             members["destination"] = check_text("destination", self.destination, None)
             if not _URL.fullmatch(self.destination):
@@ -191,7 +191,7 @@ def check_change(change: Change) -> None:
 
 def _calls(changes: Iterable[Change]) -> Iterator[tuple[Change, Call[RowsUpdated]]]:
     """Yield each change with its request; raises InvalidRequestError for one that must not be sent."""
-    named: dict[str | int, int] = {}
+    named = dict[str | int, int]()
     for n, change in enumerate(changes, 1):
         # Links that are named by their ids may be on different domains.
         names = {change.key}

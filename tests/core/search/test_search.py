@@ -77,14 +77,14 @@ class Run:
 
     def __init__(self, count: int, service: Service) -> None:
         self.search = Search(batches_of(names(count)))
-        self.rounds: list[list[tuple[str, ...]]] = []
+        self.rounds = list[list[tuple[str, ...]]]()
         for round_ in self.search.rounds():
             for question in round_:
                 assert 0 < len(question.keys) == sum(len(cell.keys) for cell in question.cells) <= KEYS
                 question.answer = service((*question.keys,))
             self.rounds.append([(*question.keys,) for question in round_])
         self.results: dict[str, Any] = {key: dict(counts) for key, counts in self.search.results.items()}
-        self.failed: set[str] = set()
+        self.failed = set[str]()
         for key in self.search.unresolved:
             assert key not in self.results
             answer = service((key,))
@@ -298,7 +298,7 @@ def test_links_clicked_while_they_are_searched_take_at_most_a_tenth_more_than_on
     monkeypatch.setattr(cells, "MAX_KEYS", 100)
     chances = random.Random(seed)
     table: Table = {}
-    seen: dict[str, list[Answer]] = {}
+    seen = dict[str, list[Answer]]()
     requests = 0
 
     def click() -> None:
@@ -334,7 +334,7 @@ def test_no_two_keys_of_a_batch_are_in_the_same_checks() -> None:
 def digest() -> str:
     """Return a digest of what is asked about accounts of strs, whose hashes differ between processes."""
     cells.MAX_KEYS = KEYS
-    logs: list[Any] = []
+    logs = list[Any]()
     for seed in range(20):
         chances = random.Random(seed)
         clicks = [(chances.randrange(40), chances.choices("xyz", k=2)) for _ in range(chances.randrange(90))]

@@ -228,7 +228,7 @@ def test_without_its_limit_a_service_is_used_at_full_speed_within_a_minute(
 @pytest.mark.parametrize("latency", [0.0, 0.0005, 0.02])
 def test_never_more_than_twenty_probes_a_second_whatever_the_clock(tick: float, latency: float) -> None:
     throttle = Throttle(8)
-    sent: list[float] = []
+    sent = list[float]()
     now = 0.0
     while now < 5:
         clock = math.floor(now / tick) * tick if tick else now
@@ -291,7 +291,7 @@ def test_refused_calls_hold_others_up_for_a_moment_only(told: float | None) -> N
 
 
 def test_the_news_tell_the_pace_and_its_change() -> None:
-    told: list[str] = []
+    told = list[str]()
     throttle = Throttle(CONCURRENCY, notify=lambda _, text: told.append(text))
     run(throttle, TokenBucket(Random(1), 50, 20, None, (30.0, 20.0)), 2000, 1)
     rates = [float(text.split()[2]) for text in told]

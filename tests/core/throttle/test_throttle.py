@@ -38,7 +38,7 @@ maybe_told = st.sampled_from([None, 0.0, 1.0, 60.0])
 
 def fill(throttle: Throttle, now: float) -> list[Ticket]:
     """Let everything depart that may at `now`."""
-    tickets: list[Ticket] = []
+    tickets = list[Ticket]()
     while throttle.ready_at(now) <= now:
         tickets.append(throttle.depart(now))
         assert len(tickets) <= 10_000
@@ -246,7 +246,7 @@ def test_after_an_outage_all_is_as_it_was_before(state: str, seconds: float, tol
 @given(st.lists(st.booleans(), max_size=200))
 @example([True] * 9 + [False])
 def test_failures_among_answers_delay_nobody_and_an_outage_is_told(failures: list[bool]) -> None:
-    told: list[int] = []
+    told = list[int]()
     throttle = Throttle(32, notify=lambda level, _: told.append(level))
     expected, now, row = list[int](), 100.0, 0
     for is_failure in failures:
