@@ -232,7 +232,7 @@ class Results(Stream[T]):
 
     async def to_dict(self: Results[tuple[str, R]]) -> dict[str, R]:
         """Return all results by slashtag or tag, once the last is there; they are held in memory."""
-        async with self:  # nobody has the requests of a call that is cancelled
+        async with self:  # at a deadline nothing else would end its requests
             return {key: value async for key, value in self}
 
     async def _next(self) -> T:

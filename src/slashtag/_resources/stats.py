@@ -107,7 +107,8 @@ class Stats:
         It still lacks what fails again, if `on_error` gets that, and what cannot be requested
         (`Failure.plan`). `progress` is called with (requests done, total). For results by slashtag, or a
         table, collect the `keys` of the failures. Raises InvalidRequestError, before anything is sent, for
-        failures of another result; otherwise as `collect`.
+        failures of another kind of result, or of more than it lacks, as when some were retried already;
+        otherwise as `collect`.
         """
         given = [failure.plan for failure in failures]
         plans = list(dict.fromkeys(plan for plan in given if plan is not None))
@@ -194,9 +195,10 @@ class Stats:
 
         Their sum, `total`, is that of the account, whose links and tags are listed first. A slashtag that
         links with and without a tag share is counted once, and named in `shared` of None, which does not
-        reconcile if there were clicks meanwhile, or if a tag has no name that can be read: its links count
-        under None. `progress` is that of `collect_each`, of the tags. With `on_error` a tag that failed has
-        `missing`. Raises what `collect` raises.
+        reconcile if there were clicks meanwhile. Nor does None if a tag has no name that can be read, as its
+        links count under None, or if a link was deleted or its tag changed before the links were listed
+        again, at the end. `progress` is that of `collect_each`, of the tags. With `on_error` a tag that
+        failed has `missing`. Raises what `collect` raises.
         """
         check_query(query)
         self._run(progress, on_error)  # which checks them
