@@ -8,7 +8,7 @@ import os
 import sqlite3
 import stat
 import textwrap
-from contextlib import closing, nullcontext
+from contextlib import chdir, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,12 @@ def test_the_database_of_another_program_is_refused_and_left_as_it_is(path: Path
 def test_a_path_that_cannot_be_a_file_is_told(path: Path) -> None:
     refused(path.parent / "missing" / "job.journal", "No such file")
     refused(path.parent, "cannot be opened")
+
+
+async def test_a_name_that_sqlite_takes_for_memory_is_a_file(path: Path) -> None:
+    with chdir(path.parent):
+        await fill(Path(":memory:"), b"body")
+        assert Path(":memory:").exists()
 
 
 # --- in use -------------------------------------------------------------------------------------------

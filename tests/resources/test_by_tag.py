@@ -153,8 +153,10 @@ async def test_a_link_that_is_tagged_meanwhile_does_not_reconcile() -> None:
     async with serving() as (box, api):
         box.add_tag("mail")
         box.add_url("a")
-        tag = "UPDATE link SET tag_id = (SELECT id FROM tag)"
-        with altered(box, lambda _, answered: [answered, box.store.write(tag, ())][0]):
+        with altered(
+            box,
+            lambda _, told: [told, box.store.write("UPDATE link SET tag_id = (SELECT id FROM tag)", ())][0],
+        ):
             assert not (await api.stats.by_tag(JUNE))[None].reconciles
 
 
@@ -163,4 +165,4 @@ async def test_a_deadline_ends_the_requests_of_all_results() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await api.stats.collect_each(JUNE, keys=TAGS).to_dict()
-        assert api.metrics.in_flight == 0
+        assert not api.metrics.in_flight

@@ -197,5 +197,5 @@ async def test_failures_of_another_result_are_refused_before_anything_is_sent() 
                 await api.stats.retry(other, failures)  # type: ignore[type-var]
         # Nor is one that lacks less: some were retried before.
         with pytest.raises(InvalidRequestError):
-            await api.stats.retry(stats, [*failures, Failure("x", failures[0].error)])
+            await api.stats.retry(stats, [*failures, Failure("x", InvalidRequestError("x"))])
         assert not box.requests
