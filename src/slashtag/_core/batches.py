@@ -69,6 +69,7 @@ class Selector(Struct, frozen=True, gc=False):
     @property
     def shared(self) -> tuple[str, ...]:
         """The slashtags that several of the links have."""
+        # Mostly none: that is known without taking the slashtags apart, for each request.
         if max(map(len, self.link_ids), default=0) < 2:
             return ()
         return tuple([slashtag for slashtag, ids in self.links if len(ids) > 1])
@@ -152,7 +153,7 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
     """Yield batches of slashtags, each once, with the ids of all its links."""
     slashtags, ids = _checked(keys, report_bad_key)
     if len(set(slashtags)) < len(slashtags):
-        together: dict[str, LinkIds] = {}
+        together = dict[str, LinkIds]()
         for slashtag, own in zip(slashtags, ids or repeat(()), strict=False):
             together[slashtag] = tuple(sorted({*together.get(slashtag, ()), *own}))
         slashtags, ids = [*together], [*together.values()]
@@ -161,7 +162,8 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
         text = ",".join(slashtags[start : start + size])
         # A byte takes three at most as it is sent: mostly that is enough to know that they fit.
         if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
-            yield Selector(text, link_ids=tuple(ids[start : start + size]))
+            link_ids = tuple(ids[start : start + size])
+            yield Selector(text, link_ids=link_ids if any(link_ids) else ())
         elif size > 1:
             size //= 2
             continue
@@ -182,8 +184,7 @@ def _checked(keys: tuple[Any, ...], report_bad_key: ReportBadKey) -> tuple[Seque
         # Without a sign that may break a rule of `check_slashtag`.
         if all(slashtags) and not any(sign in text for sign in (b"," if are_links else b",:\r\n")):
             return slashtags, [(key.id,) for key in keys] if are_links else []
-    good: list[str] = []
-    ids: list[LinkIds] = []
+    good, ids = list[str](), list[LinkIds]()
     for key in keys:
         try:
             good.append(check_slashtag(key))

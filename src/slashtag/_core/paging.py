@@ -118,7 +118,7 @@ class PageCursor(Generic[T]):
         #: The number of the next page to take.
         self.number = self._options.start_page
         #: Pages that were requested and not yet taken.
-        self.under_way: set[int] = set()
+        self.under_way = set[int]()
         self._records = 0  # on the pages of this reading
         self._at_start = len(self._given)
         self._told_size = self.requested_size

@@ -107,7 +107,7 @@ def windows(start: Bound, end: Bound, zone: tzinfo) -> list[Window]:
     or the offset ends. A date that the zone skips is in none; in a sum it has zero clicks. This scans the
     whole range for transitions. See docs/service.md, Statistics for a date or date range.
     """
-    found: list[Window] = []
+    found = list[Window]()
     try:
         # Convert to UTC first: arithmetic in local time is wrong across a transition.
         # No offset is more than a day: a date begins and ends within two days of the same date of UTC.
@@ -165,7 +165,7 @@ def range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) ->
 
 @lru_cache(maxsize=64)
 def _range_slices(start: Bound, end: Bound, zone: tzinfo, range_end: RangeEnd) -> Sequence[TimeSlice]:
-    slices: list[TimeSlice] = []
+    slices = list[TimeSlice]()
     for window in windows(start, end, zone):
         stop = window.end + SECOND if range_end == "exclusive" else window.end
         span = f"{window.start.isoformat()},{stop.isoformat()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import secrets
 import sqlite3
@@ -89,7 +90,7 @@ class JournalFile:
             raise self._unfit("is not a journal of slashtag, or of another version")
         else:
             salt, account = file.execute("SELECT * FROM job").fetchone()
-            if bytes(account) != account_hash(apikey, salt, base_url):
+            if not hmac.compare_digest(account, account_hash(apikey, salt, base_url)):
                 raise self._unfit("belongs to a job of another account or base_url")
         file.execute("COMMIT")
         # While it is open only its log is written, which does not wait for the disk.

@@ -91,7 +91,7 @@ class PageStream(Stream[Page[T]]):
         super().__init__(listing._tasks)
         self._listing, self._paging = listing, paging
         self._sender = listing._resource._sender.of_operation()
-        self._cursor: PageCursor[T] = PageCursor(paging)
+        self._cursor = PageCursor[T](paging)
         #: The requests for the pages that the cursor has under way.
         self._requests = dict[int, asyncio.Task[Page[T]]]()
         self._given = 0

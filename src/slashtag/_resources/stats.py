@@ -111,16 +111,19 @@ class Stats:
         otherwise as `collect`.
         """
         given = [failure.plan for failure in failures]
-        plans = list(dict.fromkeys(plan for plan in given if plan is not None))
-        if not plans:
-            return partial
+        plans = list(dict.fromkeys(filter(None, given)))
         lacking = sum(map(len, plans))
-        is_other = any(plan.query._answer_type.result_type is not type(partial) for plan in plans)
-        # A result of which some were retried lacks less, but for what cannot be requested.
-        if is_other or lacking + given.count(None) > partial.missing:
+        if (
+            not isinstance(partial, Statistics)
+            or any(plan.query._answer_type.result_type is not type(partial) for plan in plans)
+            # It lacks what cannot be requested too, and what was retried no longer.
+            or lacking + given.count(None) > partial.missing
+        ):
             raise InvalidRequestError(
                 f"pass the result of `collect` or `run` that the failures, of {lacking} requests, are of"
             )
+        if not plans:
+            return partial
         found: R = await self._run(progress, on_error).collect(*plans)
         return replace(partial, missing=partial.missing - lacking) + found
 

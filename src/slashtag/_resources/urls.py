@@ -168,7 +168,7 @@ class Urls(Resource[ShortUrl]):
         check_callback("after", after)
         check_callback("progress", progress)
         calls = list(_calls(changes))
-        results: asyncio.Queue[Outcome] = asyncio.Queue(MOST_WAITING)
+        results = asyncio.Queue[Outcome](MOST_WAITING)
         sender, done = self._sender.of_operation(), count(1)
 
         async def work(item: tuple[Change, Call[RowsUpdated]]) -> None:

@@ -76,8 +76,8 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
             f"not {', '.join(sorted(wrong) or header or ['an empty file'])}"
         )
         raise ChangesError([Problem(1, told)])
-    problems: list[Problem] = []
-    rows: list[ChangeRow] = []
+    problems = list[Problem]()
+    rows = list[ChangeRow]()
     for line, cells in table.rows():
         try:
             rows.append(_row(line, {name: cell for name, cell in cells.items() if cell}, is_listing))

@@ -77,7 +77,7 @@ class OutcomeFile:
         self._file: Any = None
         #: What runs found of each link, by its id, and the hash of what was done that no listing shows.
         self.history: dict[int, list[Seen]] = {}
-        self.done: dict[int, str] = {}
+        self.done = dict[int, str]()
         #: What links were before the first run, in the members that were to be changed.
         self.undo: dict[int, dict[str, Any]] = {}
         #: The id by what named the link, which may be another link's slashtag by now.

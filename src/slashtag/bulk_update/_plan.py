@@ -27,8 +27,10 @@ from ._outcome_file import OutcomeFile, RowOutcome, Seen
 
 #: Members of a change that a listing shows.
 VISIBLE = ("destination", "slashtag", "redirect_code")
-#: `updated_at` may be in another form; the name may be that of another link now.
-_CHANGED = "changed since, or name or updated_at differ: list again, or use a new file without updated_at"
+_CHANGED = (
+    "changed since, another link has its name now, or updated_at is in another form: list again, or use a "
+    "new file without updated_at"
+)
 
 
 class Difference(Struct, frozen=True):
