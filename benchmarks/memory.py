@@ -49,7 +49,7 @@ async def run(base_url: str, job: str, amount: int, years: int) -> None:
 
 def rows(size: float) -> Iterator[Row]:
     """Compare the long with the short."""
-    peaks: list[float] = []
+    peaks = list[float]()
     for pages in (scaled(200, size, 10), scaled(2000, size, 100)):
         with _server.running(pages=pages) as base_url:
             peaks.append(peak(base_url, "pages", pages))

@@ -94,7 +94,7 @@ class ByHand:
 
     def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
         self.url, self.http = url, http
-        self.sums: dict[str, dict[str, int]] = {}
+        self.sums = dict[str, dict[str, int]]()
 
     async def collect(self, n: int) -> None:
         """Ask for a batch and add it to the sums."""
@@ -183,9 +183,8 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
             return lambda requests: runner.run(driver(one, requests, in_flight))
 
         def fan_out(keys: list[Any]) -> Run:
-            return lambda requests: runner.run(
-                session.stats.collect(DateRange(*SPAN), keys=keys[: 100 * requests])
-            )
+            asked = keys[: 100 * scaled(1_500, size)]
+            return lambda _: runner.run(session.stats.collect(DateRange(*SPAN), keys=asked))
 
         async def job(requests: int, journal: Path | None = None) -> None:
             async with AsyncSession(base_url, **ACCOUNT, journal=journal) as client:
@@ -233,7 +232,7 @@ async def opened(base_url: str, clients: AsyncExitStack) -> tuple[dict[str, Any]
     http = await clients.enter_async_context(aiohttp.ClientSession(headers=HEADERS, timeout=timeout))
     session = await clients.enter_async_context(AsyncSession(base_url, **ACCOUNT, timeout=TIMEOUT))
     found: dict[str, Any] = {"session": session, "by hand": ByHand(f"{base_url}/stats", http)}
-    absent: dict[str, str] = {}
+    absent = dict[str, str]()
     for name, made in PEERS.items():
         try:
             one = await made(name, f"{base_url}/stats", clients)

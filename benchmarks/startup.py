@@ -54,8 +54,8 @@ def with_bytecode() -> Iterator[dict[str, str]]:
 
 def rows(rounds: int, env: dict[str, str]) -> Iterator[Row]:
     """Measure in turns."""
-    times: list[tuple[float, float]] = []
-    names: list[str] = []
+    times = list[tuple[float, float]]()
+    names = list[str]()
     for _ in range(rounds + 1):
         # Names come at their first use, so `import slashtag` alone would tell too little.
         ours, names = imported("from slashtag import AsyncSession", env)

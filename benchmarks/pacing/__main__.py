@@ -103,7 +103,7 @@ def main() -> int:
     chosen = seeds(options.seeds)
     if options.first_seed is not None:
         chosen = [options.first_seed + n for n in range(options.seeds)]
-    results: list[dict[str, Any]] = []
+    results = list[dict[str, Any]]()
     # Each class is printed once, when its last server is measured.
     for case in sorted(cases(), key=lambda case: case.row):
         if options.only not in f"{case.row}: {case.label}":

@@ -121,7 +121,7 @@ def select(
     if tag is not None:
         tags = (tag,)
     if tags is None:
-        given = tuple(in_fixed_order(() if keys is None else keys))
+        given = in_fixed_order(() if keys is None else keys)
         return list(_batches(given, max_keys_bytes, report_bad_key))
     if isinstance(tags, Mapping):
         links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
@@ -142,14 +142,14 @@ def check_selector(least: int, **selectors: object) -> None:
             raise TypeError(f"{name} takes an iterable, not one {type(given).__name__}: {name}=[...]")
 
 
-def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
-    """Sort a set, whose order differs from process to process, by slashtag; return others as they are."""
+def in_fixed_order(keys: Iterable[Key]) -> Sequence[Key]:
+    """Sort a set, whose order differs from process to process, by slashtag; return others in their order."""
     if isinstance(keys, set | frozenset):
         return sorted(keys, key=lambda key: str(getattr(key, "slashtag", key)))
-    return keys
+    return keys if isinstance(keys, list) else tuple(keys)  # which for 100,000 is noticed
 
 
-def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
+def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
     """Yield batches of slashtags, each once, with the ids of all its links."""
     slashtags, ids = _checked(keys, report_bad_key)
     if len(set(slashtags)) < len(slashtags):
@@ -172,7 +172,7 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
         start, size = start + size, MAX_KEYS
 
 
-def _checked(keys: tuple[Any, ...], report_bad_key: ReportBadKey) -> tuple[Sequence[str], Sequence[LinkIds]]:
+def _checked(keys: Sequence[Any], report_bad_key: ReportBadKey) -> tuple[Sequence[str], Sequence[LinkIds]]:
     """Return the slashtags that can be requested, and the ids of the link of each; none if all are str.
 
     Mostly that is seen of all at once, joined: one by one would cost as much as the requests.

@@ -13,6 +13,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 from math import inf
 from typing import Any
@@ -60,6 +61,12 @@ class _BodyOfOneUse(aiohttp.BytesIOPayload):
         return True
 
 
+@lru_cache
+def _encoded(text: str) -> URL:
+    """Return the URL of a text. There are few; to parse each anew costs a hundredth of a request."""
+    return URL(text, encoded=True)
+
+
 async def _note_written(http: object, context: Any, params: object) -> None:
     context.trace_request_ctx.append(True)
 
@@ -81,7 +88,7 @@ class Transport:
 
     def __post_init__(self) -> None:
         #: Our own sessions, by whether each request has a new connection.
-        self._own: dict[bool, aiohttp.ClientSession] = {}
+        self._own = dict[bool, aiohttp.ClientSession]()
         #: When the attempts under way end at the latest, in loop time, and their tasks. One timer ends them
         #: all, as a timer and an asyncio.Timeout for each cost a tenth of a request.
         self._ends: dict[object, tuple[float, asyncio.Task[Any]]] = {}
@@ -146,7 +153,7 @@ class Transport:
         path = self._base + call.path
         # From a dict it is made faster, but a name may come twice.
         params = dict(call.params)
-        url = URL(path, encoded=True).extend_query(params if len(params) == len(call.params) else call.params)
+        url = _encoded(path).extend_query(params if len(params) == len(call.params) else call.params)
         query = url.raw_query_string
         # Some servers read a plus sign in a query as one.
         return URL(f"{path}?{query.replace('+', '%20')}", encoded=True) if "+" in query else url
