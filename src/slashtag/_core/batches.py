@@ -121,7 +121,8 @@ def select(
     if tag is not None:
         tags = (tag,)
     if tags is None:
-        given = in_fixed_order(() if keys is None else keys)
+        # A copy: what is told of a bad key may change what was given.
+        given = tuple(in_fixed_order(() if keys is None else keys))
         return list(_batches(given, max_keys_bytes, report_bad_key))
     if isinstance(tags, Mapping):
         links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
@@ -142,11 +143,11 @@ def check_selector(least: int, **selectors: object) -> None:
             raise TypeError(f"{name} takes an iterable, not one {type(given).__name__}: {name}=[...]")
 
 
-def in_fixed_order(keys: Iterable[Key]) -> Sequence[Key]:
-    """Sort a set, whose order differs from process to process, by slashtag; return others in their order."""
+def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
+    """Sort a set, whose order differs from process to process, by slashtag; return others as they are."""
     if isinstance(keys, set | frozenset):
         return sorted(keys, key=lambda key: str(getattr(key, "slashtag", key)))
-    return keys if isinstance(keys, list) else tuple(keys)  # which for 100,000 is noticed
+    return keys
 
 
 def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
