@@ -150,7 +150,7 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
     return keys
 
 
-def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
+def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
     """Yield batches of slashtags, each once, with the ids of all its links."""
     slashtags, ids = _checked(keys, report_bad_key)
     if len(set(slashtags)) < len(slashtags):
@@ -173,7 +173,7 @@ def _batches(keys: Sequence[Key], max_keys_bytes: int, report_bad_key: ReportBad
         start, size = start + size, MAX_KEYS
 
 
-def _checked(keys: Sequence[Any], report_bad_key: ReportBadKey) -> tuple[Sequence[str], Sequence[LinkIds]]:
+def _checked(keys: tuple[Any, ...], report_bad_key: ReportBadKey) -> tuple[Sequence[str], Sequence[LinkIds]]:
     """Return the slashtags that can be requested, and the ids of the link of each; none if all are str.
 
     Mostly that is seen of all at once, joined: one by one would cost as much as the requests.

@@ -72,16 +72,16 @@ class Search:
 
     def __init__(self, batches: Iterable[Sequence[str]]) -> None:
         #: The counts of keys that have any, at the end.
-        self.results = dict[str, Answer]()
+        self.results: dict[str, Answer] = {}
         #: Keys that must be asked alone; take them out.
-        self.unresolved = list[str]()
+        self.unresolved: list[str] = []
         self._bounds = Bounds()
         #: In their order; a dict, as the order of a set differs from process to process.
-        self._roots = dict[Cell, None]()
+        self._roots: dict[Cell, None] = {}
         #: Those of all answers with clicks.
         self._dimensions: frozenset[str] = frozenset()
         #: Cells that may have to be split or asked, and those without counts that have not been asked again.
-        self._open = list[Cell]()
+        self._open: list[Cell] = []
         self._empty: list[Cell] = []
         #: Roots whose results are not checked yet; whether cells without counts have to be, too.
         self._unchecked: dict[Cell, bool] = {}
