@@ -90,7 +90,10 @@ def parse_base_url(base_url: str | None, *, allow_http: bool) -> URL:
     and, without `allow_http`, for plain http to hosts other than loopback.
     """
     if base_url is None:
-        raise ConfigurationError("no base_url: pass it, set SLASHTAG_BASE_URL, or run `slashtag login`")
+        raise ConfigurationError(
+            "no base_url: pass it, set SLASHTAG_BASE_URL, or run `slashtag login`, whose account is used "
+            "unless the environment has keys"
+        )
     # Not shown here or below: it may be "key:secret@host" without a scheme.
     url, user, password = _parsed(Secret(base_url))
     if user is not None or password is not None:
