@@ -123,7 +123,7 @@ def test_no_deadlock_and_no_request_lost_on_any_server(
 @pytest.mark.parametrize(("sessions", "least"), [(2, 0.8), (4, 0.7)])
 def test_sessions_that_know_nothing_of_each_other_share_one_limit(sessions: int, least: float) -> None:
     """No session sees an excess above its own rate: an eighth of the answers are 429s."""
-    found = [sharing(sessions, 120.0, seed) for seed in range(1, 4)]
+    found = [sharing(sessions, 60.0, seed) for seed in range(1, 4)]
     assert min(used for used, _, _ in found) >= 0.95
     assert mean(share for _, share, _ in found) >= least
     assert mean(waste for _, _, waste in found) <= 0.15
@@ -175,7 +175,7 @@ def test_amid_strays_the_pace_is_near_full_speed_after_ten_seconds(share: float,
     """Law 10."""
     full = CONCURRENCY / MEAN
     paces = []
-    for seed in range(1, 6):
+    for seed in range(1, 4):
         server = Strays(Server(Random(seed)), share, told)
         done = run(Throttle(CONCURRENCY), server, int(13.5 * full), seed, keep=True)
         paces.append(sum(10 <= sent < 13 for sent, _ in done.log) / (3 * full))
@@ -218,10 +218,11 @@ def test_without_its_limit_a_service_is_used_at_full_speed_within_a_minute(
 ) -> None:
     """Law 8."""
     lifted, full = 50.0, CONCURRENCY / MEAN
-    throttle = Throttle(CONCURRENCY)
-    done = run(throttle, Lifted(limit(Random(2)), lifted), int(63 * full), 2, keep=True)
-    late = [sent for sent, _ in done.log if lifted + 60 <= sent < lifted + 63]
-    assert len(late) >= 0.9 * 3 * full or done.time < lifted + 63
+    done = run(Throttle(CONCURRENCY), Lifted(limit(Random(2)), lifted), int(15 * full), 2, keep=True)
+    # The last ones are fewer a second.
+    sent = sorted(at for at, _ in done.log)[: int(14 * full)]
+    assert sent[-1] < lifted + 63
+    assert sent[-1] - sent[-int(0.9 * 3 * full)] <= 3
 
 
 @pytest.mark.parametrize("tick", [0.0, 0.001, 0.016])
