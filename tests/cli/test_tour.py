@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from openpyxl import load_workbook
@@ -50,9 +51,9 @@ def clicks_in(text: str) -> int:
 
 
 def clicks_of_rows(file: Path) -> int:
-    """The sum of the clicks in a workbook."""
-    header, *rows = load_workbook(file).active.iter_rows(values_only=True)
-    return sum(row[header.index("clicks")] for row in rows)
+    """The sum of the clicks, the last column, in a workbook that is too large to be read cell by cell."""
+    with ZipFile(file) as parts:
+        return sum(map(int, re.findall(rb"<v>(\d+)</v></c></row>", parts.read("xl/worksheets/sheet1.xml"))))
 
 
 def test_a_morning_goes_as_the_tour_shows(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
