@@ -89,7 +89,7 @@ def account(seed: int, keys: int, days: int, density: float, first: date = FIRST
 accounts = st.tuples(
     st.integers(0, 2**32),
     st.integers(1, 130),
-    st.sampled_from([1, 2, 3, 31, 40, 75, 100, 200]),
+    st.sampled_from([1, 2, 3, 31, 40, 75, 100]),
     st.sampled_from([0.0, 0.002, 0.02, 0.3]),
 )
 
