@@ -115,8 +115,8 @@ async def test_fresh_statistics_pass_caches() -> None:
 async def test_slashtags_at_fault_are_told_once_and_cost_themselves_only(
     account: Account, inferred: bool, status: int
 ) -> None:
-    keys = account.keys[:300]
-    wrong = {keys[137], keys[138], keys[299]}
+    keys = account.keys[:150]
+    wrong = {keys[37], keys[38], keys[149]}
     failures = list[Failure]()
     told = list[tuple[int, int | None]]()
     policy = RetryPolicy(max_attempts=3, backoff_base=0.001, backoff_cap=0.002)
@@ -141,8 +141,8 @@ async def test_slashtags_at_fault_are_told_once_and_cost_themselves_only(
             assert len(failure.plan) == 3
     assert sorted(answers) == sorted(rest)
     assert counts(RangeStats.merge(answers.values())) == counts(truth)
-    assert requests < 300 * 3 + 30
-    assert told == [(n, 900) for n in range(1, 901)]
+    assert requests < 150 * 3 + 30
+    assert told == [(n, 450) for n in range(1, 451)]
 
 
 async def test_the_first_failure_ends_the_iterator_and_names_slashtag_and_window(account: Account) -> None:
@@ -208,7 +208,7 @@ async def test_what_is_not_inferred_is_delivered_link_by_link(account: Account) 
             assert len(box.requests) < 20
 
 
-@pytest.mark.parametrize("count", [1_000, 2_000, 5_000])
+@pytest.mark.parametrize("count", [1_000, 5_000])
 @pytest.mark.parametrize("hits", [True, False])
 async def test_a_tenth_of_the_results_is_there_after_a_quarter_of_the_requests(
     count: int, hits: bool
