@@ -324,6 +324,8 @@ async def test_links_that_get_the_slashtags_of_others_have_their_own_days_where_
 ) -> None:
     memory = StoppedWarehouse()
     clock.today += 30 * DAY
+    for url in box.truth.urls()[9:]:
+        box.remove_url(url.id)
     tags = [box.add_tag(name) for name in ("alone", "other")]
     one, two, three = (
         box.add_url(name, tag=tag) for name, tag in (("one", "alone"), ("two", None), ("three", "other"))
