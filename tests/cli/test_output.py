@@ -161,9 +161,9 @@ def on_terminal(line: str, answers: Iterable[tuple[str, str]] = ()) -> str:
 def test_a_terminal_gets_a_table_and_no_control_characters_of_the_service(own: Sandbox, cli: Cli) -> None:
     own.add_url("evil", destination="https://x.example/\x1b]0;title\x07\x7f")
     own.add_click("evil", "2024-01-01", times=1234)
-    for options, number in (("", " 1,234 "), ("--format jsonl", ":1234,"), ("--format csv", ",1234,")):
-        shown = on_terminal(f"slashtag urls list --search evil {options} -q")
-        assert ("x.example" in shown, number in shown, "───" in shown) == (True, True, not options)
+    for form in ("", "--format jsonl", "--format csv"):
+        shown = on_terminal(f"slashtag urls list --search evil {form} -q")
+        assert ["x.example" in shown, "───" in shown, " 1,234 " in shown] == [True, not form, not form]
         assert not re.search("\x1b\\]|\x07|\x7f", shown)
 
 

@@ -109,9 +109,9 @@ def edges(name: str) -> Iterable[datetime]:
     days = [START, END + timedelta(days=1)]
     at, end = datetime(2023, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
     while at < end:
-        ahead = at + timedelta(days=1)
-        is_even = ahead.astimezone(zone).utcoffset() == at.astimezone(zone).utcoffset()
-        later = ahead if is_even else at + timedelta(minutes=30)
+        later = at + timedelta(days=1)
+        if later.astimezone(zone).utcoffset() != at.astimezone(zone).utcoffset():
+            later = at + timedelta(minutes=30)
         if later.astimezone(zone).utcoffset() != at.astimezone(zone).utcoffset():
             yield from (later + timedelta(seconds=n) for n in (-3601, -3600, -1, 0, 1, 3599, 3600))
             days += [at.astimezone(zone).date() + timedelta(days=n) for n in (0, 1, 2)]
