@@ -77,7 +77,6 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
         (70, 30, "at the beginning"),
         (200, 100, "in the middle"),
         (99, 1, "first"),
-        (90, 10, "every tenth"),
         (50, 50, "every second"),
     ],
 )
