@@ -140,7 +140,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, form: str) -> None:
     peak(10)  # what is imported at first use counts for neither
     # From some ten thousand rows on, when every buffer is full; sheets are slow, and buffered less.
     rows_at_first = 1_500 if form == ".xlsx" else 26_000
-    assert peak(2 * rows_at_first) < peak(rows_at_first) + 500_000
+    assert peak(2 * rows_at_first) < peak(rows_at_first) + 200_000
 
 
 def test_files_say_what_they_are_until_their_end(tmp_path: Path) -> None:
