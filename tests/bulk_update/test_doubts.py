@@ -30,7 +30,7 @@ ROWS = {
     ],
     "slashtag,new_slashtag,destination\na,d2,https://sho.example/d2\nb,,https://sho.example/a\n": [2],
     "slashtag,redirect_code\nself,307\n": [],
-    "slashtag,new_slashtag\n007,7\n": [2],
+    "slashtag,new_slashtag\n007,7\na,https://sho.example/e\nb,b\u200b\n": [2, 3, 4],
 }
 
 
@@ -72,6 +72,8 @@ REFORMATTED = [
     ("mar-1", "01-Mar"),
     ("jan-24", "Jan-24"),
     ("2024-01-02", "02.01.2024"),
+    ("2024-05-06", "5/6/2024"),
+    ("5-6-24", "06-05-2024"),
 ]
 RENAMED = [
     ("7", "8"),
@@ -82,6 +84,7 @@ RENAMED = [
     ("1", "1e5"),
     ("spring", "01-Mar"),
     ("new-app-16", "app-16"),
+    ("2024-05-06", "2025-05-06"),
 ]
 
 

@@ -75,6 +75,7 @@ async def run(session: AsyncSession, path: Path, text: str) -> list[RowOutcome]:
         ("http://sho.example/twice?utm=1", 3),
         ("https://sho.example/what? 1", 2),
         ("twice", None),
+        ("https://go.example/#7", 6),
         ("nobody", None),
         (FIRST, None),  # which the service may take for the slashtag of another link
     ],
@@ -84,7 +85,7 @@ async def test_a_link_is_found_by_slashtag_short_url_or_id_and_changed_by_its_id
 ) -> None:
     async with Sandbox(urls=0, clicks=0) as box:
         links = [box.add_url(each) for each in ("007", "2025", "what? 1", "twice")]
-        links.append(box.add_url("twice", domain_id=1))
+        links += [box.add_url(each, domain_id=n) for each, n in (("twice", 1), ("#7", 0), ("#7", 1))]
         if key == FIRST:
             box.add_url(str(FIRST))
         async with connect(box) as session:
@@ -139,7 +140,7 @@ async def test_the_present_destination_and_redirect_code_are_sent_along(
 
 #: The file, and the lines of its errors.
 WRONG = {
-    "a slashtag of another link": ("slashtag,new_slashtag\na1,b1\na2,a3\n", [3]),
+    "a slashtag of another link": ("slashtag,new_slashtag\na1,b1\na2,a3\na4,b1\n", [3, 4]),
     "a link twice": (f"slashtag,id,redirect_code\na1,,301\n,{FIRST + 1},307\n", [3]),
     "no column of links": ("destination\nhttps://x.example/\n", [1]),
     "a misspelt column": ("slashtag,destinations\na1,https://x.example/\n", [1]),
@@ -149,7 +150,6 @@ WRONG = {
         f'a3,7,,301,,\n,,,301,,\n,seven,,301,,\na4,,,,"a,b",\na5,,,,a b,\na0,,,,,{"p" * 51}\na0,,,,,\n',
         [2, 3, 4, 5, 6, 7, 8, 9, 10],
     ),
-    "a short URL of a listing": (f"id,slashtag,short_url\n{FIRST},a0,https://sho.example/b\n", [2]),
     "a tag of a listing": (
         f"id,slashtag,tag_name\n{FIRST},a0,\n{FIRST + 1},a1,summer\n{FIRST + 2},a2,spring\n",
         [3],
@@ -186,19 +186,20 @@ async def test_rows_of_a_listing_are_sent_where_they_differ_and_nobody_has_updat
         f"{FIRST + 3},a3,https://x.example/,302,2024-01-01 00:00:00",
         f"{FIRST + 4},a4,https://x.example/,302,01/01/2024",
         f"{FIRST + 5},b5,https://www.example/5,302,",
+        f"{FIRST + 6},a6,https://www.example/6,302,",
     ]
-    # The short URL of one that is renamed is what it was, that of the other what it becomes.
-    listed = [f"{row},https://sho.example/{'ab'[n == 5]}{n}" for n, row in enumerate(rows)]
+    # The short URL of one that is renamed is what it was, that of the next what it becomes.
+    listed = [f"{row},https://sho.example/{'aaaaabc'[n]}{n}" for n, row in enumerate(rows)]
     text = "\n".join(["id,slashtag,destination,redirect_code,updated_at,short_url", *listed])
     for again in (False, True):
         # As a data frame writes it.
         outcomes = await run(session, tmp_path / "links.csv", text)
         done = [] if again else [(3, "done"), (4, "done"), (7, "done")]
         assert sorted((each.line, each.status) for each in outcomes) == sorted(
-            [*done, (5, "changed"), (6, "changed")]
+            [*done, (5, "changed"), (6, "changed"), (8, "changed")]
         )
     preview = await BulkUpdate(session, tmp_path / "links.csv").preview()
-    assert (preview.unchanged, [each.status for each in preview.left]) == (4, ["changed"] * 2)
+    assert (preview.unchanged, [each.status for each in preview.left]) == (4, ["changed"] * 3)
     assert sorted(id - FIRST for id, _ in puts(box)) == [1, 2, 5]
 
 

@@ -12,10 +12,9 @@ from .._internal import check_change
 from .._wording import many
 from ..tables import VOLATILE, load_table
 
-#: Columns of a file of changes, those of a listing that cannot be changed, and all that only a listing has.
+#: Columns of a file of changes, and those that only a listing has.
 COLUMNS = ("slashtag", "id", "destination", "new_slashtag", "redirect_code", "password", "domain_id")
-READ_ONLY = ("short_url", "tag_id", "tag_name")
-_OF_LISTINGS = {*READ_ONLY, "created_at", *VOLATILE}
+_OF_LISTINGS = {"short_url", "tag_id", "tag_name", "created_at", *VOLATILE}
 _NUMBERS = {"id", "redirect_code", "domain_id", "tag_id"}
 
 

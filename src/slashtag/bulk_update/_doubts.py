@@ -4,7 +4,7 @@ what a change alters      doubtful
 a destination             no scheme that browsers know, as `htps`; `&amp;`, as HTML writes &; one that is the
                           short URL of the link, or leads back to it over other links of the account
 a slashtag                another form of the same number or date, as a spreadsheet writes it:
-                          007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar
+                          007 and 7, 1e5 and 1.00E+05, mar-1 and 01-Mar; a URL; invisible characters
 """
 
 import re
@@ -16,9 +16,8 @@ from ._plan import Difference, LinkIndex, Preview, address, address_of
 
 #: Registered schemes that browsers and phones open. Others are those of an app, or misspelt.
 KNOWN_SCHEMES = frozenset({"http", "https", "mailto", "tel", "sms", "geo", "ftp", "sip", "sips", "xmpp"})
-#: How spreadsheets shorten numbers, and write dates without a slash.
-_SHORTENED = re.compile(r"-?\d([.,]\d+)?E[+-]\d+")
-_DATE = re.compile(r"\d{1,2}-[^\W\d_]{3}(-\d{2,4})?|[^\W\d_]{3}-\d{2}|\d{2}\.\d{2}\.(\d{2}|\d{4})")
+#: How spreadsheets write dates.
+_DATE = re.compile(r"\d{1,2}-[^\W\d_]{3}(-\d{2,4})?|[^\W\d_]{3}-\d{2}|(\d{1,2}[./-]){2}\d{2,4}")
 
 
 def doubts(planned: Preview, links: LinkIndex) -> list[Problem]:
@@ -36,8 +35,11 @@ def doubts(planned: Preview, links: LinkIndex) -> list[Problem]:
 def _mistakes(altered: Difference, place: str, leads: Mapping[str, str]) -> Iterator[str]:
     """Yield what is doubtful of one member; `leads` has where each short URL leads once all is done."""
     now, new = altered.now, altered.new
-    if altered.member == "slashtag" and is_reformatted(now, new):
-        yield f"{new!r} is how a spreadsheet writes {now!r}, the slashtag of the link"
+    if altered.member == "slashtag":
+        if is_reformatted(now, new):
+            yield f"{new!r} is how a spreadsheet writes {now!r}, the slashtag of the link"
+        if "://" in new or not new.isprintable():
+            yield f"{new!r} is a URL, or has a character that nobody sees"
     if altered.member == "destination":
         scheme, passed = new.partition(":")[0], [place]
         if scheme.lower() not in KNOWN_SCHEMES:
@@ -62,4 +64,5 @@ def is_reformatted(before: str, after: str) -> bool:
         numbers = [float(text.replace(",", ".")) for text in (before, after)]
     except ValueError:
         return False
-    return isclose(*numbers, rel_tol=0.1 if _SHORTENED.fullmatch(after) else 1e-14)
+    # Those that are long are shortened to the form 1.00E+05.
+    return isclose(*numbers, rel_tol=0.1 if "E" in after else 1e-14)

@@ -22,14 +22,14 @@ from msgspec.structs import asdict, replace
 
 from .. import Change, InvalidRequestError, ShortUrl
 from .._internal import check_change
-from ._changes import READ_ONLY, ChangeRow, ChangesError, Problem
+from ._changes import ChangeRow, ChangesError, Problem
 from ._outcome_file import OutcomeFile, RowOutcome, Seen
 
 #: Members of a change that a listing shows.
 VISIBLE = ("destination", "slashtag", "redirect_code")
 _CHANGED = (
-    "changed since, another link has its name now, or updated_at is in another form: list again, or use a "
-    "new file without updated_at"
+    "changed since, another link has its name now, or short_url or updated_at is not as listed: list again, "
+    "or use a new file without them"
 )
 
 
@@ -53,7 +53,10 @@ def address(url: str) -> str:
 
 def address_of(url: ShortUrl, slashtag: str | None = None) -> str:
     """Return the address of a link, as it is or with another slashtag."""
-    return f"{address(url.short_url or '').partition('/')[0]}/{slashtag or url.slashtag}"
+    # Not by `address`: a slashtag may begin with # or ?.
+    return (
+        f"{(url.short_url or '').rpartition('://')[2].partition('/')[0].lower()}/{slashtag or url.slashtag}"
+    )
 
 
 class LinkIndex:
@@ -147,7 +150,7 @@ def plan(rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], f
         try:
             if line_of.setdefault(url.id, row.line) != row.line:
                 raise InvalidRequestError(f"{key!r} is the link of line {line_of[url.id]}")
-            _check_read_only(row, url, tags, file)
+            _check_read_only(row, url, tags)
             _compare(row, url, links, file, plan)
         except InvalidRequestError as error:
             problems.append(Problem(row.line, str(error)))
@@ -156,14 +159,11 @@ def plan(rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], f
     return plan
 
 
-def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str], file: OutcomeFile) -> None:
+def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str]) -> None:
     """Raise InvalidRequestError for a cell of a listing that was edited and cannot be changed."""
-    present = url.to_dict() | {"tag_name": tags.get(url.tag_id or 0)}
-    for name in READ_ONLY:
-        # The short URL of a link that is renamed is another one.
-        is_renamed = name == "short_url" and (url.id in file.history or row.change.slashtag != url.slashtag)
-        if row.listed.get(name, present[name]) != present[name] and not is_renamed:
-            raise InvalidRequestError(f"{name} cannot be changed here; it is {present[name]!r}")
+    for name, now in (("tag_id", url.tag_id), ("tag_name", tags.get(url.tag_id or 0))):
+        if row.listed.get(name, now) != now:
+            raise InvalidRequestError(f"{name} cannot be changed here; it is {now!r}")
 
 
 def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile, plan: Preview) -> None:
@@ -175,11 +175,14 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
     hidden = file.digest({name: given[name] for name in given.keys() - wanted.keys()})
     history = file.history.get(url.id, [])
     decision = decide(wanted, hidden, present, history, file.done.get(url.id, ""))
+    place = address_of(url, given.get("slashtag"))
     listed_at = row.listed.get("updated_at", "").replace("T", " ")[:19]
+    short_url = row.listed.get("short_url", url.short_url)
+    is_other = short_url != url.short_url and address(f"{short_url}") != place
+    if decision == "send":
+        is_other |= listed_at not in ("", str(url.updated_at))
     # A link that was renamed may have left its slashtag to another.
-    if decision == "send" and (
-        links.by_name.get(key, [url]) != [url] or (not history and listed_at not in ("", str(url.updated_at)))
-    ):
+    if (is_other and not history) or (decision == "send" and links.by_name.get(key, [url]) != [url]):
         decision = "changed"
     outcome = RowOutcome(row.line, key, "changed", None, _CHANGED, url.id, url.slashtag)
     if decision == "changed":
@@ -193,10 +196,9 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
     altered = {name: value for name, value in given.items() if value != present.get(name)}
     change = Change(url.id, **altered)
     check_change(change)
-    place = address_of(url, change.slashtag)
-    if change.domain_id is None and links.by_name.get(place, [url]) != [url]:
+    if change.domain_id is None and links.by_name.setdefault(place, [url]) != [url]:
         raise InvalidRequestError(
-            f"{place} is another link; rename that in a run of its own first, for a swap to a third slashtag"
+            f"{place} is or becomes another link: rename it in an earlier run, to a third slashtag for a swap"
         )
     plan.differences += [
         Difference(

@@ -65,7 +65,10 @@ class BulkUpdate(Results[RowOutcome]):
                 self._rows = read_rows(changes)
             except InvalidRequestError as error:
                 raise error.with_traceback(None) from None  # the frames below have passwords of links
-            outcomes = outcomes or Path(changes).with_name(f"{Path(changes).stem}.results.jsonl")
+            # The file that undoes changes goes on with their record: so it leaves what others have changed.
+            outcomes = outcomes or Path(changes).with_name(
+                f"{Path(changes).stem.removesuffix('.undo')}.results.jsonl"
+            )
         else:
             self._rows = [ChangeRow(n, change) for n, change in enumerate(changes, 1)]
         if outcomes is None:
