@@ -59,6 +59,9 @@ stats last month                         | last-month
 top alltime                              | slashtag stats alltime
 stats 2024 --base-url x                  | SLASHTAG_BASE_URL
 stats --since 2024-06-01                 | 2024-06-01..2024-06-30
+stats 2024 --keys-file /dev/null -o /dev/null | another file
+urls update --from /dev/null -o /dev/null | another file
+diff /dev/zero /dev/null -o /dev/null    | another file
 """
 
 

@@ -235,12 +235,13 @@ def test_a_table_needs_a_column_that_names_a_row(tmp_path: Path) -> None:
 
 
 def test_a_link_that_got_another_tag_is_a_change_and_a_wrong_cell_matters_only_if_it_is_compared(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     old.write_text('{"slashtag": "a", "tag": "x", "clicks": 3, "mine": true}')
     new.write_text('{"slashtag": "a", "tag": "y", "clicks": 3}')
     assert found(old, new)[0] == RowDifference("changed", "a", "", "tag", "x", "y")
+    assert "mine" in caplog.text
     with pytest.raises(InvalidRequestError, match="mine"):
         found(old, old)
 

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slashtag import InvalidRequestError
-from slashtag.tables import FORMATS, About, Column, Row, Table, load_table, open_writer
+from slashtag.tables import FORMATS, About, Column, Row, Table, load_table
 
 TABLE = Table(
     (
@@ -72,7 +72,7 @@ ABOUTS = st.builds(About, account=TEXTS, span=TEXTS, complete=st.booleans(), mis
 @example([(2**53, "_x0007_", "=1", 0.5, date(2024, 2, 29), datetime(2024, 1, 1, 2, 3, 4))], About())
 def test_what_is_written_is_read_back_unchanged(form: str, rows: list[Row], about: About) -> None:
     file = io.BytesIO()
-    writer = open_writer(form, file, TABLE)
+    writer = FORMATS[form](file, TABLE)
     writer.about = about
     writer.write(rows)
     writer.close()

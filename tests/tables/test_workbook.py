@@ -15,7 +15,7 @@ import pytest
 from openpyxl import Workbook, load_workbook
 
 from slashtag import ExportError, InvalidRequestError
-from slashtag.tables import About, Column, Table, load_table, open_table, open_writer
+from slashtag.tables import FORMATS, About, Column, Table, load_table, open_table
 
 from .test_reading import rows_of
 from .workbooks import row, xlsx
@@ -158,7 +158,7 @@ class Full(io.BytesIO):
 
 
 def test_a_disk_that_is_full_at_the_end_is_one_error() -> None:
-    writer = open_writer(".xlsx", Full(), Table((Column("slashtag", "text"),)))
+    writer = FORMATS[".xlsx"](Full(), Table((Column("slashtag", "text"),)))
     writer.about = About(account="https://x.example", timezone="+00:00", span="2024-06-01")
     with pytest.raises(ExportError):
         writer.close()

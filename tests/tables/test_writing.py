@@ -23,7 +23,6 @@ from slashtag.tables import (
     check_table_path,
     load_table,
     open_table,
-    open_writer,
 )
 
 LINKS = Table((Column("id", "int"), Column("name"), Column("day", "date"), Column("at", "timestamp")))
@@ -32,7 +31,7 @@ ROW: Row = (1, "a", date(2024, 1, 1), datetime(2024, 1, 1, 2, 3, 4))
 
 def written(form: str, rows: list[Row]) -> bytes:
     file = io.BytesIO()
-    writer = open_writer(form, file, LINKS)
+    writer = FORMATS[form](file, LINKS)
     writer.write(iter(rows[: len(rows) // 2]))
     writer.write(rows[len(rows) // 2 :])
     writer.close()

@@ -29,7 +29,6 @@ from ..tables import (
     Writer,
     check_table_path,
     open_table,
-    open_writer,
 )
 from .stderr import one_line
 
@@ -96,7 +95,7 @@ class OutputOptions:
             writer: Writer = _Drawing(table, drawn)
         else:
             file_like: Any = Stdout(before)
-            writer = open_writer(f".{self.form}", file_like, table)
+            writer = FORMATS[f".{self.form}"](file_like, table)
         yield writer
         writer.close()
         # A full disk is reported now, not after a summary.

@@ -11,6 +11,8 @@ from functools import cache, partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
+from io import BufferedReader
+from os.path import realpath
 from pathlib import Path
 from time import perf_counter
 from types import FrameType
@@ -22,6 +24,7 @@ from typer import Option
 from .. import (
     AsyncSession,
     Failure,
+    InvalidRequestError,
     Progress,
     RequestFailedError,
     RequestTimeoutError,
@@ -152,7 +155,8 @@ class Run:
         error = failure.error
         if isinstance(error, TransportError) and not isinstance(error, RequestTimeoutError):
             raise error
-        self.failures += 1
+        # What cannot be requested has no plan, and fails again.
+        self.failures += failure.plan is not None
         self.warn(f"{failure.label}: {error}", "failed: ")
 
     def note_statistics(self, stats: Statistics, by: Collection[str] = ()) -> None:
@@ -257,6 +261,13 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
 
     @wraps(function)
     def execute(context: typer.Context, **given: Any) -> None:
+        paths = [
+            realpath(value if isinstance(value, Path) else value.name)
+            for value in given.values()
+            if isinstance(value, Path | BufferedReader)
+        ]
+        if (output := given.get("file")) is not None and paths.count(realpath(output)) > 1:
+            raise InvalidRequestError(f"{output} is read by this command: give -o another file")
         for name, group in groups.items():
             given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
         for value in given.values():

@@ -11,7 +11,6 @@ from ._writing import (
     check_table_path,
     chunks,
     open_table,
-    open_writer,
 )
 
 __all__ = [
@@ -33,5 +32,4 @@ __all__ = [
     "compare_files",
     "load_table",
     "open_table",
-    "open_writer",
 ]

@@ -18,7 +18,7 @@ from ._reading import TIMES, LoadedTable, load_table
 #: Columns that name a row where it has no id: what clicks are counted by.
 KEYS = (
     *("slashtag", "tag", "date", "hour", "day", "weekday", "week", "month"),
-    *("window_start", "window_end", "dimension", "label"),
+    *("window_start", "window_end", "dimension", "label", "compared_with"),
     *("device", "browser", "platform", "country", "referrer", "language", "timezone"),
     *("state", "city", "postalcode"),
 )
@@ -140,10 +140,10 @@ def compare_files(
     """Compare two listings or two exports in a `with` block.
 
     Rows are the same if they have the same id, else the same slashtag, tag, day and label. Compared are all
-    columns that both files have but hits, updated_at and shares; others may hold anything. Logs what a file
-    says that it lacks, and what it does not say. Raises InvalidRequestError for files that cannot be read or
-    compared: of links and of tags, or of clicks of other days, links or of another zone, as they say of
-    themselves, or else by the days of their rows.
+    columns that both files have but hits, updated_at and shares; others may hold anything. Logs columns that
+    only one file has, what a file says that it lacks, and what it does not say. Raises InvalidRequestError
+    for files that cannot be read or compared: of links and of tags, or of clicks of other days, links or of
+    another zone, as they say of themselves, or else by the days of their rows.
     """
     with closing(sqlite3.connect("", isolation_level=None)) as file:
         yield Comparison(file, load_table(old), load_table(new))
@@ -167,10 +167,12 @@ def _kind_of(columns: Sequence[str]) -> str:
 def _check_alike(old: LoadedTable, new: LoadedTable) -> None:
     """Raise InvalidRequestError for rows of another kind, or that are about other clicks."""
     _check_same("kind", old, _kind_of(old.columns), new, _kind_of(new.columns))
+    if lacking := {*old.columns} ^ {*new.columns}:
+        log.warning("columns that only one file has are not compared: %s", sorted(lacking))
     for table in (old, new):
         if table.about is None and "clicks" in table.columns:
             log.warning("%s does not say of which days, zone and links it is", table.where)
-        if table.about is not None and not table.about.complete:
+        elif table.about and not table.about.complete:
             log.warning("%s says of itself that it is not complete", table.where)
     if old.about is not None and new.about is not None:
         for name in ("timezone", "span", "compared_with", "selected"):

@@ -91,20 +91,13 @@ class ParquetWriter(Writer):
 
 #: Formats of text, which can be printed.
 TextFormat = Literal["jsonl", "csv"]
-#: What writes each format, by the ending of the name of its files.
-_WRITERS: dict[str, Callable[..., Writer]] = {
+#: What begins to write a Table to a Sink, by the ending of the name of its files.
+FORMATS: dict[str, Callable[..., Writer]] = {
     ".jsonl": JsonLinesWriter,
     ".csv": CsvWriter,
     ".xlsx": XlsxWriter,
     ".parquet": ParquetWriter,
 }
-#: Endings of the names of files that can be written.
-FORMATS = tuple(_WRITERS)
-
-
-def open_writer(format: str, file: Sink, table: Table) -> Writer:
-    """Begin to write a table to a binary file, in one of FORMATS."""
-    return _WRITERS[format](file, table)
 
 
 @contextmanager
@@ -119,7 +112,7 @@ def open_table(path: str | os.PathLike[str], table: Table) -> Generator[Writer, 
     if form not in FORMATS:
         raise InvalidRequestError(f"{Path(path).name}: its name must end in one of {', '.join(FORMATS)}")
     # Closed after an error too: formats write their end now, or when they are dropped.
-    with AtomicFile(path) as file, closing(open_writer(form, file, table)) as writer:
+    with AtomicFile(path) as file, closing(FORMATS[form](file, table)) as writer:
         yield writer
 
 
