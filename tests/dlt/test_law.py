@@ -87,7 +87,7 @@ class Account:
         self.zone = self.rng.choice(ZONES)
         self.warehouse = StoppedWarehouse()
         self.made = 0
-        self.gone: Counter[tuple[Any, ...]] = Counter()
+        self.gone = Counter[tuple[Any, ...]]()
         # At all but noon the day is another one in some zones.
         clock.hour = self.rng.choice((2, 12, 22))
         clock.today = date(2024, self.rng.choice((2, 3, 4, 5)), self.rng.choice((21, 25, 28)))

@@ -234,7 +234,7 @@ class Job:
                 left.subtract(one.clicks)
             truth["no tag"] = SimpleNamespace(clicks=left)
         if self.kind in ("collect", "keys"):
-            total: Counter[date] = Counter()
+            total = Counter[date]()
             for one in truth.values():
                 total.update(one.clicks)
             return sum(result.get(day, 0) != total[day] for day in result.keys() | total.keys())

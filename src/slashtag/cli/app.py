@@ -21,7 +21,7 @@ COMMANDS = {
     "export": ("export.app", "Links, tags and clicks into files, whole or not at all, resumable."),
     "diff": ("export.diff", "What differs between two listings or two exports."),
     "sync": ("sync.sync", "Load links, tags and clicks into a database or warehouse, incrementally."),
-    "audit": ("audit.audit", "Prove that a warehouse or a file holds what the service counts."),
+    "audit": ("audit.audit", "Prove that a warehouse holds what the service counts."),
     "report": ("report.report", "Show the clicks of a span on one page."),
     "doctor": ("doctor.diagnose", "Find out how the service behaves, and which settings to use."),
     "login": ("login.login", "Save credentials and settings for later commands."),

@@ -52,7 +52,7 @@ def table_of(clicks: Iterable[tuple[int, Sequence[object]]]) -> Table:
 
 
 def together(table: Table, keys: Iterable[str]) -> Answer:
-    found: Counter[Label] = Counter()
+    found = Counter[Label]()
     for key in keys:
         found.update(table.get(key, {}))
     return {label: count for label, count in found.items() if count}

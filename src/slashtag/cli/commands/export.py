@@ -93,7 +93,7 @@ async def clicks(
         )
         if by == "slashtag" and not selection.all_links:
             # Rows have clicks of links that are not selected too.
-            warn_of_shared(run, summary.shared)
+            warn_of_shared(run, summary.shared if selected.keys is None else selected.shared)
         return summary
 
     await _export(output, run, table, "steps", work, resolved.days, **selection.told)

@@ -49,6 +49,13 @@ class FilterOptions:
         if self.tag and self.untagged:
             raise InvalidRequestError("--untagged goes without --tag")
 
+    @property
+    def told(self) -> str:
+        """What a file says of which links it has."""
+        parts = [f"tag {name}" for name in sorted(self.tag or ())] + ["no tag"] * self.untagged
+        parts += [f"with {self.search!r}"] * bool(self.search)
+        return ", ".join(parts + [f"{self.limit} at most"] * (self.limit is not None))
+
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
         if (self.untagged and url.tag_id) or (self.tag and names.get(url.tag_id or 0) not in self.tag):
@@ -74,7 +81,7 @@ async def list_urls(run: Run, output: OutputOptions, filter_: FilterOptions) -> 
                     count += len(rows)
                     if count == limit:
                         break
-            writer.about = run.about(session)
+            writer.about = run.about(session, selected=filter_.told)
     if output.file is not None:
         run.say(f"{many(count, 'row')} to {output.place}; {writer.about}; {run.cost()}")
 
@@ -179,7 +186,7 @@ async def update_url(
     told = f"{many(made, 'link')} {'would be ' * dry_run}changed, {n['failed']:,} failed"
     told += f", {n['unknown']:,} unknown, {n['changed']:,} changed by others since"
     run.say(f"{told}, {plan.unchanged:,} are so already; {run.cost()}")
-    if source is not None and update.undo_path is not None:
+    if source is not None and update.undo_path not in (None, source):
         undo = f"slashtag urls update --from {quote(f'{update.undo_path}')}"
         run.say(f"outcomes in {update.path}; to undo the changes of {many(update.undoes, 'link')}: {undo}")
 
