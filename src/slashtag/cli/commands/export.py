@@ -119,10 +119,12 @@ async def _export(
         # Hidden, so that `*` and readers of folders skip it.
         journal, links = (path.with_name(f".{path.name}.{ending}") for ending in ("journal", "links"))
         run.resumes_from = journal
-        async with run.session() as session:
-            if await begins_anew(session, links):
-                run.say("links were renamed, retagged or deleted since the last run: all is counted anew")
-                remove_journal(journal)
+        # With the journal, which is refused first if it is another account's.
+        async with run.session(journal=journal) as session:
+            is_anew = await begins_anew(session, links)
+        if is_anew:
+            run.say("links were renamed, retagged or deleted since the last run: all is counted anew")
+            remove_journal(journal)
     try:
         async with run.session(journal=journal) as session:
             with output.writer(table, before=run.end_bars) as writer, run.bars() as start_bar:
