@@ -194,7 +194,7 @@ def test_other_days_are_refused_by_the_rows_where_a_file_says_nothing(
 ) -> None:
     def days(name: str, first: int, last: int, about: About | None = None) -> Path:
         rows: list[Row] = [("a", None, FIRST + timedelta(n), 1, None) for n in range(first, last + 1)]
-        return write(tmp_path / name, rows, about=about)
+        return write(tmp_path / name, [*rows, ("left over", None, None, 0, None)], about=about)
 
     old = days("old.csv", 0, 30)
     assert len(found(old, days("same.csv", 0, 30))) == 1

@@ -34,7 +34,8 @@ class Heading(Struct, frozen=True, tag_field="is", tag="heading"):
 class Seen(Struct, frozen=True, kw_only=True, tag_field="is", tag="link"):
     """A link as it was, and as a row leaves it, in the members that a listing shows.
 
-    `key` is what names it in the row; `hidden` is a keyed hash of what the row gives besides, empty for none.
+    `key` is what names it in the row; `hidden` is a keyed hash of what the row gives besides, empty for none;
+    `listed_at` is the `updated_at` of a row of a listing.
     """
 
     id: int
@@ -42,6 +43,7 @@ class Seen(Struct, frozen=True, kw_only=True, tag_field="is", tag="link"):
     base: dict[str, Any]
     after: dict[str, Any]
     hidden: str
+    listed_at: str = ""
 
 
 class RowOutcome(Struct, frozen=True, repr_omit_defaults=True, tag_field="is", tag="outcome"):
@@ -76,12 +78,12 @@ class OutcomeFile:
         self._path = path
         self._file: Any = None
         #: What runs found of each link, by its id, and the hash of what was done that no listing shows.
-        self.history: dict[int, list[Seen]] = {}
+        self.history = dict[int, list[Seen]]()
         self.done = dict[int, str]()
         #: What links were before the first run, in the members that were to be changed.
-        self.undo: dict[int, dict[str, Any]] = {}
+        self.undo = dict[int, dict[str, Any]]()
         #: The id by what named the link, which may be another link's slashtag by now.
-        self.ids: dict[str | int, int] = {}
+        self.ids = dict[str | int, int]()
         with writing_to(path):
             content = path.read_bytes() if path.exists() else b""
         # The last line was cut if a run was killed.

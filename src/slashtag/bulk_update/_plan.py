@@ -9,12 +9,13 @@ wanted, and what no listing shows was done before       "unchanged"
 wanted otherwise, or base                               sent
 else                                                    "changed": never sent
 
-A link that no run has seen is as it was, unless its row was listed before the link was last updated.
+A link that no run has seen is as it was, unless its row was listed before the link was last updated. So it is
+if its row was listed again since the runs that have seen it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -119,8 +120,8 @@ class Preview(Struct):
 
 def decide(
     wanted: Mapping[str, Any], hidden: str, present: Mapping[str, Any], history: Sequence[Seen], done: str
-) -> Literal["unchanged", "send", "changed"]:
-    """Return what is to become of a row.
+) -> str:
+    """Return what is to become of a row: "unchanged", "send" or "changed".
 
     `wanted` has what a listing shows, `hidden` is the hash of the rest, `done` that of what was done before.
     """
@@ -150,20 +151,16 @@ def plan(rows: Iterable[ChangeRow], links: LinkIndex, tags: Mapping[int, str], f
         try:
             if line_of.setdefault(url.id, row.line) != row.line:
                 raise InvalidRequestError(f"{key!r} is the link of line {line_of[url.id]}")
-            _check_read_only(row, url, tags)
+            # Cells of a listing that were edited, and cannot be changed.
+            for name, now in (("tag_id", url.tag_id), ("tag_name", tags.get(url.tag_id or 0))):
+                if row.listed.get(name, now) != now:
+                    raise InvalidRequestError(f"{name} cannot be changed here; it is {now!r}")
             _compare(row, url, links, file, plan)
         except InvalidRequestError as error:
             problems.append(Problem(row.line, str(error)))
     if problems:
         raise ChangesError(problems)
     return plan
-
-
-def _check_read_only(row: ChangeRow, url: ShortUrl, tags: Mapping[int, str]) -> None:
-    """Raise InvalidRequestError for a cell of a listing that was edited and cannot be changed."""
-    for name, now in (("tag_id", url.tag_id), ("tag_name", tags.get(url.tag_id or 0))):
-        if row.listed.get(name, now) != now:
-            raise InvalidRequestError(f"{name} cannot be changed here; it is {now!r}")
 
 
 def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile, plan: Preview) -> None:
@@ -173,23 +170,28 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
     present = {name: getattr(url, name) for name in VISIBLE}
     wanted = {name: given[name] for name in VISIBLE if name in given}
     hidden = file.digest({name: given[name] for name in given.keys() - wanted.keys()})
-    history = file.history.get(url.id, [])
+    listed_at = row.listed.get("updated_at", "").replace("T", " ")[:19]
+    # A row that was listed again is about the link as it was then.
+    history = [seen for seen in file.history.get(url.id, ()) if listed_at in ("", seen.listed_at)]
     decision = decide(wanted, hidden, present, history, file.done.get(url.id, ""))
     place = address_of(url, given.get("slashtag"))
-    listed_at = row.listed.get("updated_at", "").replace("T", " ")[:19]
     short_url = row.listed.get("short_url", url.short_url)
     is_other = short_url != url.short_url and address(f"{short_url}") != place
     if decision == "send":
         is_other |= listed_at not in ("", str(url.updated_at))
     # A link that was renamed may have left its slashtag to another.
-    if (is_other and not history) or (decision == "send" and links.by_name.get(key, [url]) != [url]):
+    named = links.by_name.get(address(f"{key}") or key, [url])
+    if (is_other and not history) or (decision == "send" and named != [url]):
         decision = "changed"
     outcome = RowOutcome(row.line, key, "changed", None, _CHANGED, url.id, url.slashtag)
     if decision == "changed":
         plan.left.append(outcome)
         return
     if decision == "send" or not history:
-        plan.seen.append(Seen(id=url.id, key=key, base=present, after=present | wanted, hidden=hidden))
+        after = present | wanted
+        plan.seen.append(
+            Seen(id=url.id, key=key, base=present, after=after, hidden=hidden, listed_at=listed_at)
+        )
     if decision == "unchanged":
         plan.unchanged += 1
         return

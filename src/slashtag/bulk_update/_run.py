@@ -79,7 +79,7 @@ class BulkUpdate(Results[RowOutcome]):
         self.undo_path: Path | None = None
         self.undoes = 0
         #: Rows by status, and "unchanged": those whose link was as they want it.
-        self.summary: Counter[str] = Counter()
+        self.summary = Counter[str]()
 
     async def preview(self) -> Preview:
         """Compare the changes with the links of the account, without sending any.
@@ -89,8 +89,7 @@ class BulkUpdate(Results[RowOutcome]):
         return await self._plan(OutcomeFile(self.path, self._session))
 
     async def _plan(self, file: OutcomeFile) -> Preview:
-        has_tags = any("tag_name" in row.listed for row in self._rows)
-        tags = await self._session.tags.names() if has_tags else {}
+        tags = await self._session.tags.names() if any(row.listed for row in self._rows) else {}
         links = LinkIndex(await self._session._list_on_request(self._progress).to_list())
         found = plan(self._rows, links, tags, file)
         found.doubts = doubts(found, links)

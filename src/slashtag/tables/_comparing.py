@@ -106,7 +106,7 @@ class Comparison:
                     # Each dimension has all clicks.
                     of = f"{name} by {values['dimension']}" if has_dimensions else name
                     sums[of] += values[name] or 0
-                days.update(values[name] for name in times)
+                days.update(filter(None, (values[name] for name in times)))  # none of what is left over
                 cells = [values[name] for name in self._columns]
                 yield msgspec.json.encode(key), msgspec.json.encode(cells)
 

@@ -202,11 +202,9 @@ def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(
     "limit",
     [
         lambda rng: TokenBucket(rng, 1, 3),
-        lambda rng: TokenBucket(rng, 5, 10, 1.0),
         lambda rng: TokenBucket(rng, 100, 10),
         lambda rng: SlidingWindow(rng, 200, 30, math.ceil),
         lambda rng: InFlight(rng, 4),
-        lambda rng: InFlight(rng, 8, 1.0),
         lambda rng: Strays(TokenBucket(rng, 20, 10), 0.05, 1.0),
     ],
 )
@@ -245,10 +243,9 @@ def test_never_more_than_twenty_probes_a_second_whatever_the_clock(tick: float, 
     [
         (lambda rng: TokenBucket(rng, 0.3, 1), 60),
         (lambda rng: TokenBucket(rng, 0.2, 1), 200),
-        (lambda rng: FixedWindow(rng, 3, 30.0), 20),
         (lambda rng: TokenBucket(rng, 100, 10, None, (10.0, 1.0)), 1200),
     ],
-    ids=["1 in 3 s", "1 in 5 s", "3 in 30 s", "1/s after 100/s"],
+    ids=["1 in 3 s", "1 in 5 s", "1/s after 100/s"],
 )
 def test_a_slow_limit_is_used_with_few_requests(limit: Callable[[Random], Server], requests: int) -> None:
     """Each call meets many 429s while others pass: none is taken for refused for that, and waits for long."""
