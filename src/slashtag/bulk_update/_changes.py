@@ -70,11 +70,10 @@ def read_rows(path: str | os.PathLike[str]) -> list[ChangeRow]:
     is_listing = {"id", "slashtag"} <= {*header} and not _OF_LISTINGS.isdisjoint(header)
     wrong = {*header}.difference(COLUMNS, _OF_LISTINGS if is_listing else ())
     if wrong or {"slashtag", "id"}.isdisjoint(header):
-        told = (
-            f"columns are slashtag or id, and any of {', '.join(COLUMNS[2:])}, "
-            f"not {', '.join(sorted(wrong) or header or ['an empty file'])}"
+        told = f"not {', '.join(sorted(wrong) or header or ['an empty file'])}"
+        raise ChangesError(
+            [Problem(1, f"columns are slashtag or id, and any of {', '.join(COLUMNS[2:])}, {told}")]
         )
-        raise ChangesError([Problem(1, told)])
     problems = list[Problem]()
     rows = list[ChangeRow]()
     for line, cells in table.rows():

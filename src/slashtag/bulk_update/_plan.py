@@ -45,19 +45,22 @@ class Difference(Struct, frozen=True):
     new: str
 
 
+def _split(url: str) -> tuple[str, str, str]:
+    """Return the host of a URL, a slash, and what follows it."""
+    return url.rpartition("://")[2].partition("/")
+
+
 def address(url: str) -> str:
     """Return the host and path that a URL leads to, by which short URLs are compared; "" without a path."""
-    host, _, path = url.rpartition("://")[2].partition("/")
+    host, _, path = _split(url)
     path = path.partition("#")[0].partition("?")[0].rstrip("/")
     return f"{host.lower()}/{unquote(path)}" if path else ""
 
 
 def address_of(url: ShortUrl, slashtag: str | None = None) -> str:
     """Return the address of a link, as it is or with another slashtag."""
-    # Not by `address`: a slashtag may begin with # or ?.
-    return (
-        f"{(url.short_url or '').rpartition('://')[2].partition('/')[0].lower()}/{slashtag or url.slashtag}"
-    )
+    # Not by its own `address`: a slashtag may begin with # or ?.
+    return f"{_split(url.short_url or '')[0].lower()}/{slashtag or url.slashtag}"
 
 
 class LinkIndex:
@@ -177,8 +180,7 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
     place = address_of(url, given.get("slashtag"))
     short_url = row.listed.get("short_url", url.short_url)
     is_other = short_url != url.short_url and address(f"{short_url}") != place
-    if decision == "send":
-        is_other |= listed_at not in ("", str(url.updated_at))
+    is_other |= decision == "send" and listed_at not in ("", str(url.updated_at))
     # A link that was renamed may have left its slashtag to another.
     named = links.by_name.get(address(f"{key}") or key, [url])
     if (is_other and not history) or (decision == "send" and named != [url]):
@@ -188,9 +190,15 @@ def _compare(row: ChangeRow, url: ShortUrl, links: LinkIndex, file: OutcomeFile,
         plan.left.append(outcome)
         return
     if decision == "send" or not history:
-        after = present | wanted
         plan.seen.append(
-            Seen(id=url.id, key=key, base=present, after=after, hidden=hidden, listed_at=listed_at)
+            Seen(
+                id=url.id,
+                key=key,
+                base=present,
+                after=present | wanted,
+                hidden=hidden,
+                listed_at=listed_at,
+            )
         )
     if decision == "unchanged":
         plan.unchanged += 1

@@ -90,6 +90,11 @@ def in_words(period: Period, timezone: str | None) -> str:
     return f"{period.days}{', so far' * (not period.is_over)} ({parse_zone(timezone)})"
 
 
+def tags_in_words(tags: Iterable[str] | None, *, untagged: bool) -> str:
+    """Return which tags were selected, for what a file says of itself; empty for all links."""
+    return "no tag" if untagged else ", ".join(f"tag {name}" for name in sorted(tags or ()))
+
+
 class Selected(NamedTuple):
     """Links, or tags by name; where both are None, all links of the account.
 
@@ -151,7 +156,7 @@ class SelectionOptions:
     @property
     def told(self) -> dict[str, str]:
         """What a file says of the zone, and of which links: of slashtags how many, and a checksum."""
-        selected = "no tag" if self.untagged else ", ".join(f"tag {name}" for name in sorted(self.tag or ()))
+        selected = tags_in_words(self.tag, untagged=self.untagged)
         if names := sorted(set(self.slashtags)):
             selected = f"{many(len(names), 'slashtag')} ({crc32(chr(10).join(names).encode()):08x})"
         return {"timezone": self.timezone or "+00:00", "selected": selected}

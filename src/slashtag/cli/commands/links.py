@@ -23,6 +23,7 @@ from ..._wording import many
 from ...export import NAMED_URLS, named_url_row
 from ..output import OutputOptions, table_of
 from ..run import Run, command
+from ..selection import tags_in_words
 
 urls = typer.Typer()
 
@@ -52,9 +53,9 @@ class FilterOptions:
     @property
     def told(self) -> str:
         """What a file says of which links it has."""
-        parts = [f"tag {name}" for name in sorted(self.tag or ())] + ["no tag"] * self.untagged
-        parts += [f"with {self.search!r}"] * bool(self.search)
-        return ", ".join(parts + [f"{self.limit} at most"] * (self.limit is not None))
+        search = f"with {self.search!r}" if self.search else ""
+        limit = "" if self.limit is None else f"{self.limit} at most"
+        return ", ".join(filter(None, (tags_in_words(self.tag, untagged=self.untagged), search, limit)))
 
     def accepts(self, url: ShortUrl, names: Mapping[int, str]) -> bool:
         """Return whether a link is listed; `names` are those of the tags."""
