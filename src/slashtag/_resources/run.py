@@ -99,7 +99,7 @@ class StatsRun:
         #: The number of steps, and of requests whose answers are missing in the result.
         self.total = self.missing = 0
         self._done = self._in_row = self._parts_in_row = 0
-        # Annotated: `set[str]()` takes ten times as long, and a run may be one request.
+        # Annotated, as `set[str]()` takes twenty times as long: a run may be one request.
         #: Slashtags that failed alone, and with these all of batches that failed, one of which is at fault.
         self.alone: set[str] = set()
         self._suspects: set[str] = set()

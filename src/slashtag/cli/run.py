@@ -75,7 +75,7 @@ class Run:
         self._began = perf_counter()
         #: Whether something failed, was left out or contradicts itself: the exit code is then 3.
         self.is_incomplete = False
-        #: How often something failed for good, without which the rest went on.
+        #: How often something failed that the same command may get, and without which the rest went on.
         self.failures = 0
         #: What the same command goes on from: a file, if it is there at an early end, or a warehouse.
         self.resumes_from: Path | str | None = None
@@ -266,6 +266,7 @@ def command(function: Callable[..., Coroutine[Any, Any, None] | None]) -> Callab
             for value in given.values()
             if isinstance(value, Path | BufferedReader)
         ]
+        # That of OutputOptions.
         if (output := given.get("file")) is not None and paths.count(realpath(output)) > 1:
             raise InvalidRequestError(f"{output} is read by this command: give -o another file")
         for name, group in groups.items():
