@@ -43,8 +43,8 @@ class StatsAnswer(Struct, gc=False, kw_only=True):
         """
         total, members, problem = self._read(window)
         for name in self.result_type.SUMS:
-            counts: dict[str, int] = getattr(self, name) or {}
-            members[name] = counts
+            counts: dict[str, int]
+            members[name] = counts = getattr(self, name) or {}
             if (counted := sum(counts.values())) > total:
                 problem = f"{total} clicks in all, but {counted} by {name}"
         return self.result_type(reconciles=problem is None, **members), problem

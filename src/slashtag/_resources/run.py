@@ -246,10 +246,11 @@ class StatsRun:
 
     def done(self, steps: int = 1) -> None:
         """Count steps as done, one by one."""
+        if self._progress is None:
+            return
         for _ in range(steps):
             self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, self.total)
+            self._progress(self._done, self.total)
 
     def fail(self, selector: Selector, time_slices: Iterable[TimeSlice], error: SlashtagError) -> None:
         """Note that a batch, a slashtag or a tag failed.

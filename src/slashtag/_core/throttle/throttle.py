@@ -114,8 +114,8 @@ class Throttle:
         """Return when the next request may be sent: up to now at once, inf not before an answer arrives."""
         if (self._probe and self.exhausted) or self.in_flight >= self._cap:
             return inf
-        if now < self.paused_until:
-            return self.paused_until
+        if now < (until := self.paused_until):
+            return until
         return self._due if self.state == PACED and self._due - now > SLACK else now
 
     def depart(self, now: float, previous: Ticket | None = None) -> Ticket:
@@ -124,8 +124,9 @@ class Throttle:
         ticket.sent = now
         self.in_flight += 1
         ready = self._due + SLACK if self.state == PACED else self._due
-        idle = max(0.0, now - max(ready, self._paused_until, self._held))
-        self._idle += idle
+        idle = now - max(ready, self._paused_until, self._held)
+        if idle > 0.0:
+            self._idle += idle
         if self.outage.is_on:
             self._probe = ticket
         elif self.state == OPEN:
@@ -138,7 +139,7 @@ class Throttle:
             self._probe = ticket
             self._pause(now + FLOOR)
         elif ticket.refusals < 2:
-            self._since = min(self._since + idle, now)
+            self._since = min(self._since + max(idle, 0.0), now)
             # What is late is not made up for.
             self._due += max(0.0, now - max(ready, self._paused_until)) + 1 / self._pace(now)
         if self.state != PACED:
@@ -154,7 +155,8 @@ class Throttle:
         self._counts[self._is_above(ticket)][0] += 1
         if self._sum and ticket.sent > self._sum_from:
             self._sum = max(0.0, self._sum - LEAK)
-        self._passed = max(self._passed, ticket.sent)
+        if self._passed < ticket.sent:
+            self._passed = ticket.sent
         if is_probe and self.state == PROBING:
             self._reopened(ticket.sent, now)
 
@@ -202,8 +204,8 @@ class Throttle:
     def cancelled(self, ticket: Ticket, now: float) -> None:
         """Take note that a request is in flight no longer, from which nothing is learnt."""
         self.in_flight -= 1
-        if self.state != PACED:
-            self._due = min(self._due, now)
+        if now < self._due and self.state != PACED:
+            self._due = now
         if ticket is self._probe:
             self._probe = None
 
@@ -213,7 +215,7 @@ class Throttle:
         cap, grown = self._concurrency, START + GROWTH * self._accepted
         if self.state == OPEN:
             if not self._level:
-                return min(cap, grown)
+                return cap if cap < grown else grown
             rounds = sum(passed for passed, _ in self._counts) / self._level
             return min(cap, self._level + int((GROWTH * rounds) ** 2))
         if self.state == QUOTA:
