@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import repeat
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
@@ -121,9 +119,8 @@ def select(
     if tag is not None:
         tags = (tag,)
     if tags is None:
-        # A copy: what is told of a bad key may change what was given.
-        given = tuple(in_fixed_order(() if keys is None else keys))
-        return list(_batches(given, max_keys_bytes, report_bad_key))
+        given = in_fixed_order(() if keys is None else keys)
+        return _batches(given if isinstance(given, list) else tuple(given), max_keys_bytes, report_bad_key)
     if isinstance(tags, Mapping):
         links_of = cast("Mapping[str, Iterable[ShortUrl]]", tags)
         return [
@@ -150,17 +147,52 @@ def in_fixed_order(keys: Iterable[Key]) -> Iterable[Key]:
     return keys
 
 
-def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportBadKey) -> Iterator[Selector]:
-    """Yield batches of slashtags, each once, with the ids of all its links."""
-    slashtags, ids = _checked(keys, report_bad_key)
-    if len(set(slashtags)) < len(slashtags):
-        together = dict[str, LinkIds]()
-        for slashtag, own in zip(slashtags, ids or repeat(()), strict=False):
-            together[slashtag] = tuple(sorted({*together.get(slashtag, ()), *own}))
-        slashtags, ids = [*together], [*together.values()]
+def _batches(keys: Sequence[Any], max_keys_bytes: int, report_bad_key: ReportBadKey) -> list[Selector]:
+    """Return batches of slashtags, each once, with the ids of all its links.
+
+    Mostly none is bad or comes twice. That is seen of whole batches: one by one it would cost as much as the
+    requests.
+    """
+    are_links = keys and isinstance(keys[0], ShortUrl)
+    try:
+        slashtags = [key.slashtag for key in keys] if are_links else keys
+        ids = [(key.id,) for key in keys] if are_links else []
+        unique = set(slashtags)
+        if len(unique) == len(slashtags) and "" not in unique:
+            signs = b"," if are_links else b",:\r\n"
+            return [*_joined(slashtags, ids, max_keys_bytes, report_bad_key, signs)]
+    except (TypeError, AttributeError, ValueError):
+        pass
+    found = dict[str, LinkIds]()
+    for key in tuple(keys):  # a copy: what is told of a bad key may change what was given
+        try:
+            slashtag = check_slashtag(key)
+        except InvalidRequestError as error:
+            report_bad_key(key, error)
+            continue
+        own = {key.id} if isinstance(key, ShortUrl) else ()
+        found[slashtag] = tuple(sorted({*found.get(slashtag, ()), *own}))
+    return [*_joined([*found], [*found.values()], max_keys_bytes, report_bad_key)]
+
+
+def _joined(
+    slashtags: Sequence[str],
+    ids: Sequence[LinkIds],
+    max_keys_bytes: int,
+    report_bad_key: ReportBadKey,
+    signs: bytes = b"",
+) -> Iterator[Selector]:
+    """Yield batches that fit; without `signs` one that is too long is told of.
+
+    `signs`: those that may break a rule of `check_slashtag`. Raises ValueError if a slashtag has one of them,
+    or is too long.
+    """
     start, size = 0, MAX_KEYS
     while start < len(slashtags):
-        text = ",".join(slashtags[start : start + size])
+        several = slashtags[start : start + size]
+        text = ",".join(several)
+        if any(map("".join(several).encode().__contains__, signs)):
+            raise ValueError
         # A byte takes three at most as it is sent: mostly that is enough to know that they fit.
         if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
             link_ids = tuple(ids[start : start + size])
@@ -168,31 +200,11 @@ def _batches(keys: tuple[Key, ...], max_keys_bytes: int, report_bad_key: ReportB
         elif size > 1:
             size //= 2
             continue
+        elif signs:
+            raise ValueError
         else:
             report_bad_key(text, InvalidRequestError(f"the slashtag {text[:40]!r}... is too long to send"))
         start, size = start + size, MAX_KEYS
-
-
-def _checked(keys: tuple[Any, ...], report_bad_key: ReportBadKey) -> tuple[Sequence[str], Sequence[LinkIds]]:
-    """Return the slashtags that can be requested, and the ids of the link of each; none if all are str.
-
-    Mostly that is seen of all at once, joined: one by one would cost as much as the requests.
-    """
-    are_links = keys and isinstance(keys[0], ShortUrl)
-    with suppress(TypeError, AttributeError, UnicodeEncodeError):
-        slashtags: Sequence[Any] = [key.slashtag for key in keys] if are_links else keys
-        text = "".join(slashtags).encode()
-        # Without a sign that may break a rule of `check_slashtag`.
-        if all(slashtags) and not any(sign in text for sign in (b"," if are_links else b",:\r\n")):
-            return slashtags, [(key.id,) for key in keys] if are_links else []
-    good, ids = list[str](), list[LinkIds]()
-    for key in keys:
-        try:
-            good.append(check_slashtag(key))
-            ids.append((key.id,) if isinstance(key, ShortUrl) else ())
-        except InvalidRequestError as error:
-            report_bad_key(key, error)
-    return good, ids
 
 
 def halves(items: Sequence[S]) -> tuple[Sequence[S], Sequence[S]]:
