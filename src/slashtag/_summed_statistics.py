@@ -253,20 +253,30 @@ class RunningSum(Generic[S]):
         self._numbers, self._flags = _numbers_and_flags(kind)
         self._members = asdict(kind())
         self._shared: set[str] = set(self._members.pop("shared"))
-        self._with_clicks = 0
+        self._parts = self._with_clicks = 0
 
     def add(self, part: S, /) -> None:
         """Add statistics of this class."""
         members = self._members
         for name in self._kind.DIMENSIONS:
-            add_counts(members[name], getattr(part, name))
+            counts = getattr(part, name)
+            if self._parts == 0:
+                # A copy, if there is another part: to make one takes as long as to add it.
+                members[name] = counts
+                continue
+            if self._parts == 1:
+                members[name] = dict(members[name])
+            add_counts(members[name], counts)
         for year, months in getattr(part, "clicks_breakdown", {}).items():
             add_counts(members["clicks_breakdown"].setdefault(year, {}), months)
         for name in self._numbers:
             members[name] += getattr(part, name)
         for name in self._flags:
-            members[name] &= getattr(part, name)
-        self._shared.update(part.shared)
+            if not getattr(part, name):
+                members[name] = False
+        if part.shared:
+            self._shared.update(part.shared)
+        self._parts += 1
         self._with_clicks += part.total > 0
 
     def note(self, *, missing: int = 0, shared: Iterable[str] = ()) -> None:
