@@ -32,7 +32,7 @@ from slashtag import AsyncSession, DateRange, ShortUrl
 TIMEOUT = 30.0
 ACCOUNT = {"apikey": "k" * 24, "apisecret": "s" * 16}
 HEADERS = ACCOUNT | {"Accept": "application/json"}
-SPAN = ("2024-01-01", "2024-02-01")
+QUERY = DateRange("2024-01-01", "2024-02-01")
 YEARS = DateRange("2021-01-01", "2024-01-31")  # 36 requests a batch
 RANGE = "2024-01-01T00:00:00+00:00,2024-02-01T23:59:59+00:00"
 #: Batches of slashtags: each request has its own.
@@ -174,7 +174,7 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
         session, hand = calls.pop("session"), calls.pop("by hand")
 
         async def collect(n: int) -> object:
-            return await session.stats.collect(DateRange(*SPAN), keys=BATCHES[n])
+            return await session.stats.collect(QUERY, keys=BATCHES[n])
 
         async def request(n: int) -> object:
             return await session.request("GET", "stats", params=params(n))
@@ -184,7 +184,7 @@ def rows(size: float, rounds: int) -> Iterator[Row]:
 
         def fan_out(keys: list[Any]) -> Run:
             asked = keys[: 100 * scaled(1_500, size)]
-            return lambda _: runner.run(session.stats.collect(DateRange(*SPAN), keys=asked))
+            return lambda _: runner.run(session.stats.collect(QUERY, keys=asked))
 
         async def job(requests: int, journal: Path | None = None) -> None:
             async with AsyncSession(base_url, **ACCOUNT, journal=journal) as client:

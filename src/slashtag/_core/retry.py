@@ -159,10 +159,15 @@ def not_admitted(
     return RateLimitError(text, status=429, retry_after=seconds or None, headers=error.headers)
 
 
-def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: bool) -> SlashtagError:
-    """Return the error to raise for a call, which it names; `lost`: the answer to an attempt was lost."""
+def final_error(
+    call: Call[Any], error: SlashtagError, attempts: int, session: str = "", *, lost: bool
+) -> SlashtagError:
+    """Return the error to raise for a call, which it names; `lost`: the answer to an attempt was lost.
+
+    `session`: its name.
+    """
     if isinstance(error, RequestFailedError):
-        error.method, error.path, error.attempts = call.method, call.path, attempts
+        error.method, error.path, error.attempts, error.session = call.method, call.path, attempts, session
     renamed = call.repeat == "if not done" and isinstance(error, NotFoundError) and attempts > 1
     if call.method == "GET" or not (lost or renamed):
         return error
@@ -172,6 +177,7 @@ def final_error(call: Call[Any], error: SlashtagError, attempts: int, *, lost: b
         method=call.method,
         path=call.path,
         attempts=attempts,
+        session=session,
         headers=getattr(error, "headers", {}),
     )
     unknown.__cause__ = error
@@ -194,7 +200,6 @@ def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimi
         f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "
         f"limit: the account may have all the tags it is allowed; the service says: {error.message!r}",
         status=error.status,
-        data=error.data,
         retry_after=error.retry_after,
         from_service=error.from_service,
         headers=error.headers,

@@ -40,6 +40,7 @@ class Admission:
         self._first_deadline = inf  # no request that waits has an earlier one
         self._asleep = 0  # requests that wait by themselves before they are sent again
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
         self._closing = asyncio.Event()
 
     @property
@@ -101,12 +102,15 @@ class Admission:
         finally:
             self._asleep -= 1
 
-    def pump(self) -> None:
-        """Admit requests as the throttle allows, give up those whose time is over, set the timer."""
+    def pump(self, now: float = -inf) -> None:
+        """Admit requests as the throttle allows, give up those whose time is over, set the timer.
+
+        `now`: the time of the timer, which uvloop may call a little early.
+        """
         if not self._turns:
             return
         loop, throttle = asyncio.get_running_loop(), self.throttle
-        now = at = loop.time()
+        now = at = max(now, loop.time())
         while self._turns and (at := throttle.ready_at(now)) <= now:
             waiter = self._turns.pop(exhausted=throttle.exhausted)
             # A task that is cancelled cancels what it waits for, before it can leave by itself.
@@ -114,11 +118,14 @@ class Admission:
                 waiter.future.set_result(throttle.depart(now, waiter.ticket))
         if max(now, throttle.paused_until) >= self._first_deadline or throttle.outage.is_on:
             self._give_up(now)
-        if self._timer is not None:
-            self._timer.cancel()
-        at = min(at, self._first_deadline)
         # Without a time the next answer pumps.
-        self._timer = loop.call_at(at, self.pump) if self._turns and at < inf else None
+        at = min(at, self._first_deadline) if self._turns else inf
+        if now < at == self._timer_at:  # it is set already
+            return
+        if self._timer:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = loop.call_at(at, self.pump, at) if at < inf else None
 
     def _give_up(self, now: float) -> None:
         """Give up requests whose time ends before the pause does, or which wait for an answer no longer."""

@@ -71,11 +71,6 @@ class CallState(Used, kw_only=True, eq=False):
     ticket: Ticket | None = None  # of the 429s that it has met
     earliest: float = 0.0  # loop time before which it must not be sent again after a 429
 
-    @property
-    def is_retry(self) -> bool:
-        """Whether its last attempt failed; a 429 is no failure."""
-        return self.last is not None and not isinstance(self.last, RateLimitError)
-
 
 class Sender(Struct, eq=False):
     """Sender of a session's calls; those of its views have other options, and share all other parts.
@@ -124,11 +119,8 @@ class Sender(Struct, eq=False):
             error = self._given_up(state)
         except SlashtagError as failed:
             error = failed
-        failure = final_error(call, error, state.attempts, lost=state.answer_lost)
-        if isinstance(failure, RequestFailedError):
-            failure.session = self.metrics.name
         # Outside the handlers: it is not about what they handle.
-        raise failure
+        raise final_error(call, error, state.attempts, self.metrics.name, lost=state.answer_lost)
 
     async def _repeat(self, call: Call[T], state: CallState, failed: SlashtagError) -> T:
         """Send a call again after its first failure, as often as its policy allows."""
@@ -167,19 +159,18 @@ class Sender(Struct, eq=False):
     def _note_pause(self, call: Call[Any], state: CallState, seconds: float) -> None:
         """Count and tell a pause; as a warning if the call waits for long, or no answer was good yet."""
         error, metrics, now = state.last, self.metrics, state.loop.time()
-        is_asked = asks_to_wait(error)
-        if is_asked:
+        if asks_to_wait(error):
             state.waited += seconds
+            what = "waits"
         else:
             state.spent += seconds
+            what = f"attempt {state.attempts} failed"
         level = INFO
         is_long = state.waited + state.spent > LONG_WAIT or metrics.last_success is None
         if is_long and now >= metrics._quiet_until:
             level, metrics._quiet_until = WARNING, now + QUIET
-        what = "waits" if is_asked else f"attempt {state.attempts} failed"
         text = f"{error}; {what}, again in {seconds:.2f} s"
-        fields = call.log_fields(error)
-        tell(metrics.name, level, text, attempt=state.attempts, seconds=seconds, **fields)
+        tell(metrics.name, level, text, attempt=state.attempts, seconds=seconds, **call.log_fields(error))
 
     async def _wait(self, state: CallState) -> Ticket:
         """Return the ticket of an attempt that has to wait, when it is admitted."""
@@ -208,7 +199,8 @@ class Sender(Struct, eq=False):
         """
         ticket = ticket or self.admission.enter(state.loop.time(), state.ticket) or await self._wait(state)
         metrics, transport, throttle = self.metrics, self.transport, self.admission.throttle
-        is_retry = state.is_retry
+        # A 429 is no failure.
+        is_retry = state.last is not None and not isinstance(state.last, RateLimitError)
         metrics.attempts += 1
         metrics.retries += is_retry
         state.attempts += 1
@@ -240,8 +232,9 @@ class Sender(Struct, eq=False):
             self.admission.pump()
         metrics.statuses[status] += 1
         metrics.last_success = arrived
-        if (made := answered_at(response.headers)) is not None:
-            metrics.oldest_answer = min(made, metrics.oldest_answer or made)
+        made = answered_at(response.headers)
+        if made is not None and made < (metrics.oldest_answer or inf):
+            metrics.oldest_answer = made
         # After these: the service has answered, though not as it is now.
         check_age(call, response.headers, arrived, transport.scrubber)
         if self.journal is not None:
@@ -283,9 +276,8 @@ class Sender(Struct, eq=False):
 
     def _report_unreadable(self, what: str) -> None:
         """Count a member that is None because it cannot be read; the first as a warning, of thousands."""
-        metrics = self.metrics
-        level = DEBUG if metrics.unreadable else WARNING
-        tell(metrics.name, level, f"cannot be read: {self.transport.scrubber.text(what)[:UNREADABLE_SHOWN]}")
+        metrics, what = self.metrics, self.transport.scrubber.text(what)[:UNREADABLE_SHOWN]
+        tell(metrics.name, DEBUG if metrics.unreadable else WARNING, f"cannot be read: {what}")
         metrics.unreadable += 1
 
     def _given_up(self, state: CallState) -> SlashtagError:

@@ -13,7 +13,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
 from math import inf
 from typing import Any
@@ -61,10 +61,8 @@ class _BodyOfOneUse(aiohttp.BytesIOPayload):
         return True
 
 
-@lru_cache
-def _encoded(text: str) -> URL:
-    """Return the URL of a text. There are few; to parse each anew costs a hundredth of a request."""
-    return URL(text, encoded=True)
+#: Makes the URL of a text. There are few; to parse each anew costs a hundredth of a request.
+_encoded = lru_cache(partial(URL, encoded=True))
 
 
 async def _note_written(http: object, context: Any, params: object) -> None:
@@ -169,7 +167,7 @@ class Transport:
         written: list[bool] | None = [] if is_fresh and self.given is None else None
         if self._is_closed:
             raise SessionClosedError("the session is closed")
-        task = asyncio.current_task(self.loop)
+        task = asyncio.current_task()
         assert task is not None  # which every coroutine runs in
         attempt, end, others = object(), now + timeout, task.cancelling()
         self._ends[attempt] = end, task
@@ -242,8 +240,8 @@ class Transport:
         """
         unsent = isinstance(error, _NOT_CONNECTED) if written is None else not written
         if self._is_closed:
-            text = "the session was closed during the request"
-            return SessionClosedError(text) if unsent or call.method == "GET" else TransportError(text)
+            kind = SessionClosedError if unsent or call.method == "GET" else TransportError
+            return kind("the session was closed during the request")
         if isinstance(error, UnicodeError):
             return ConfigurationError("a header of your http session, or its proxy's, cannot be encoded")
         if not (late or isinstance(error, aiohttp.ClientError | HttpProcessingError | OSError)):
