@@ -59,7 +59,9 @@ DIFFERS = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--differs", action="store_true", help="run what may differ between Pythons")
-    parser.addoption("--eighth", type=int, metavar="N", help="run an eighth of the tests, chosen by N")
+    parser.addoption(
+        "--eighth", type=int, metavar="N", help="run the tests of an eighth of the files, chosen by N"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -72,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def is_chosen(item: pytest.Item) -> bool:
         if differs and item.nodeid.startswith(DIFFERS):
             return True
-        return number is not None and zlib.crc32(item.nodeid.encode()) % 8 == number % 8
+        return number is not None and zlib.crc32(item.path.name.encode()) % 8 == number % 8
 
     left_out = [item for item in items if not is_chosen(item)]
     config.hook.pytest_deselected(items=left_out)
