@@ -5,43 +5,30 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmarks.pacing import __main__ as pacing
 
 from .support.processes import python
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ROOT = Path(__file__).parents[1]
 MEMBERS = {"what", "figure", "unit", "goal", "note", "met"}
 
 
-def run(*arguments: str) -> str:
-    """Run a benchmark with little work; give what it printed."""
-    told: str = python(*arguments, "--size", "0.01", check=True, cwd=BENCHMARKS.parent).stdout
-    return told
-
-
 # Not those that start many processes: `make bench` runs them.
-SCRIPTS = ["request", "each"]
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script", ["benchmarks/request.py", "benchmarks/each.py", "-m benchmarks --only listing"]
+)
 def test_a_script_tells_its_rows(script: str) -> None:
-    check(json.loads(run(f"benchmarks/{script}.py", "--rounds", "1", "--json")))
-
-
-def check(rows: list[dict[str, Any]]) -> None:
+    options = ("--size", "0.01", "--rounds", "1", "--json")
+    told = python(*script.split(), *options, check=True, cwd=ROOT).stdout
+    rows = json.loads(told)
     assert rows
     for row in rows:
         assert set(row) == MEMBERS
         assert row["figure"] is not None or row["note"]
         assert (row["met"] is None) == (row["goal"] is None or row["figure"] is None)
     assert len({row["what"] for row in rows}) == len(rows)
-
-
-def test_all_is_one_table() -> None:
-    check(json.loads(run("-m", "benchmarks", "--only", "listing", "--rounds", "1", "--json")))
 
 
 def test_pacing_measures_peers_beside_the_throttle(

@@ -86,6 +86,8 @@ class Statistics(Record, frozen=True, kw_only=True):
     def merge(cls, parts: Iterable[Self]) -> Self:
         """Add up any number of statistics; no parts give empty statistics."""
         running = RunningSum(cls)
+        # The maps of the first are used for the sum: those of the parts belong to others.
+        running.add(cls())
         for part in parts:
             running.add(part)
         return running.result()

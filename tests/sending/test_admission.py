@@ -68,6 +68,16 @@ async def test_nobody_passes_those_who_wait() -> None:
 
 
 @in_virtual_time
+async def test_a_timer_that_comes_early_for_nobody_is_set_again() -> None:
+    asyncio.get_running_loop()._clock_resolution = 0.03  # type: ignore[attr-defined]
+    admission = Admission(Throttle(9, 10.0))
+    admission.throttle.depart(now())
+    (await come(admission)).cancel()
+    await asyncio.sleep(0.075)
+    await (await come(admission))
+
+
+@in_virtual_time
 async def test_what_cannot_depart_in_time_or_at_all_is_refused_as_soon_as_that_is_certain() -> None:
     admission, ticket = full()
     throttle = admission.throttle

@@ -170,8 +170,8 @@ def _batches(keys: Sequence[Any], max_keys_bytes: int, report_bad_key: ReportBad
         except InvalidRequestError as error:
             report_bad_key(key, error)
             continue
-        own = {key.id} if isinstance(key, ShortUrl) else ()
-        found[slashtag] = tuple(sorted({*found.get(slashtag, ()), *own}))
+        own = (key.id,) if isinstance(key, ShortUrl) else ()
+        found[slashtag] = tuple(sorted({*found[slashtag], *own})) if slashtag in found else own
     return [*_joined([*found], [*found.values()], max_keys_bytes, report_bad_key)]
 
 

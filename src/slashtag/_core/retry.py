@@ -200,6 +200,7 @@ def tag_limit(call: Call[Any], error: RateLimitError, ticket: Ticket) -> TagLimi
         f"answered 429 {ticket.rejects} times while other requests were accepted, so this is not the rate "
         f"limit: the account may have all the tags it is allowed; the service says: {error.message!r}",
         status=error.status,
+        data=error.data,
         retry_after=error.retry_after,
         from_service=error.from_service,
         headers=error.headers,

@@ -102,15 +102,12 @@ class Admission:
         finally:
             self._asleep -= 1
 
-    def pump(self, now: float = -inf) -> None:
-        """Admit requests as the throttle allows, give up those whose time is over, set the timer.
-
-        `now`: the time of the timer, which uvloop may call a little early.
-        """
+    def pump(self) -> None:
+        """Admit requests as the throttle allows, give up those whose time is over, set the timer."""
         if not self._turns:
             return
         loop, throttle = asyncio.get_running_loop(), self.throttle
-        now = at = max(now, loop.time())
+        now = at = loop.time()
         while self._turns and (at := throttle.ready_at(now)) <= now:
             waiter = self._turns.pop(exhausted=throttle.exhausted)
             # A task that is cancelled cancels what it waits for, before it can leave by itself.
@@ -120,12 +117,17 @@ class Admission:
             self._give_up(now)
         # Without a time the next answer pumps.
         at = min(at, self._first_deadline) if self._turns else inf
-        if now < at == self._timer_at:  # it is set already
+        if at == self._timer_at:  # it is set already
             return
         if self._timer:
             self._timer.cancel()
         self._timer_at = at
-        self._timer = loop.call_at(at, self.pump, at) if at < inf else None
+        self._timer = loop.call_at(at, self._on_time) if at < inf else None
+
+    def _on_time(self) -> None:
+        # Event loops may call this a little early: then the timer is set again.
+        self._timer_at = inf
+        self.pump()
 
     def _give_up(self, now: float) -> None:
         """Give up requests whose time ends before the pause does, or which wait for an answer no longer."""

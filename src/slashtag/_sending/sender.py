@@ -294,5 +294,11 @@ class Sender(Struct, eq=False):
             what = f"{fields['status']}, {fields['bytes']} bytes"
         else:
             what = f"{getattr(error, 'status', None) or ''} {type(error).__name__}".lstrip()
-        text = f"{call.redacted()}: {what}, {seconds:.3f} s"
-        tell(self.metrics.name, DEBUG, text, duration=seconds, **call.log_fields(error), **fields)
+        tell(
+            self.metrics.name,
+            DEBUG,
+            f"{call.redacted()}: {what}, {seconds:.3f} s",
+            duration=seconds,
+            **call.log_fields(error),
+            **fields,
+        )

@@ -124,9 +124,8 @@ class Throttle:
         ticket.sent = now
         self.in_flight += 1
         ready = self._due + SLACK if self.state == PACED else self._due
-        idle = now - max(ready, self._paused_until, self._held)
-        if idle > 0.0:
-            self._idle += idle
+        idle = max(0.0, now - max(ready, self._paused_until, self._held))
+        self._idle += idle
         if self.outage.is_on:
             self._probe = ticket
         elif self.state == OPEN:
@@ -139,7 +138,7 @@ class Throttle:
             self._probe = ticket
             self._pause(now + FLOOR)
         elif ticket.refusals < 2:
-            self._since = min(self._since + max(idle, 0.0), now)
+            self._since = min(self._since + idle, now)
             # What is late is not made up for.
             self._due += max(0.0, now - max(ready, self._paused_until)) + 1 / self._pace(now)
         if self.state != PACED:
