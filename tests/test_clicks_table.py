@@ -98,6 +98,7 @@ async def test_a_table_of_a_country_has_labels_only(box: Sandbox, session: Async
     assert box.requests == []
     found = await session.stats.table(places, keys=session.urls.list(), dimensions=True)
     assert {row.dimension for row in found.rows()} == {"state", "city", "postalcode"}
+    assert all(row.clicks for row in found.rows())
 
 
 # --- what is not whole ---------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class ClicksTable:
         """Add the rows of one result; of `dates` those that it does not have itself."""
         is_whole = stats.complete
         if "label" in self.names:
-            rows = [row for row in stats.rows() if row.dimension not in ("day", "month", "missing")]
+            rows = [row for row in stats.rows() if row.clicks and row.dimension not in ("day", "month")]
             labels: list[tuple[Any, ...]] = [(row.dimension, row.label) for row in rows]
             counts = tuple([row.clicks for row in rows])
             is_whole &= not stats.incomplete_dimensions

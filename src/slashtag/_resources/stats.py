@@ -201,7 +201,8 @@ class Stats:
         reconcile if there were clicks meanwhile. Nor does None if a tag has no name that can be read, as its
         links count under None, or if a link was deleted or its tag changed before the links were listed
         again, at the end. `progress` is that of `collect_each`, of the tags. With `on_error` a tag that
-        failed has `missing`. Raises what `collect` raises.
+        failed has `missing`, and None does not reconcile if it shares slashtags. Raises what `collect`
+        raises.
         """
         check_query(query)
         self._run(progress, on_error)  # which checks them

@@ -156,6 +156,7 @@ class Urls(Resource[ShortUrl]):
         All changes are checked before the first is sent. InvalidRequestError names the first change that
         the service does not allow, or that conflicts with another: they are sent in no particular order. A
         failed change is yielded as an Outcome and the others continue; authentication errors are raised.
+        Leave it early, as at a deadline, by `async with` or `aclose`: otherwise up to 100 more are sent.
 
         A change is repeated only if nothing was sent, or after a 429. If its answer was lost, it may have
         been done, and somebody else may have changed the link since: the outcome is "unknown". So it is if no
