@@ -67,7 +67,7 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
             assert (await other.stats.retry(stats, failures)).complete
 
 
-@pytest.mark.parametrize("concurrency", [1, 32])
+@pytest.mark.parametrize(("status", "concurrency"), [(400, 32), (500, 1), (500, 32)])
 @pytest.mark.parametrize(
     ("good", "bad", "where"),
     [
@@ -80,7 +80,6 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
         (50, 50, "every second"),
     ],
 )
-@pytest.mark.parametrize("status", [400, 500])
 async def test_slashtags_at_fault_cost_themselves_only(
     concurrency: int, good: int, bad: int, where: str, status: int
 ) -> None:
