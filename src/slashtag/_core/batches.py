@@ -159,8 +159,7 @@ def _batches(keys: Sequence[Any], max_keys_bytes: int, report_bad_key: ReportBad
         ids = [(key.id,) for key in keys] if are_links else []
         unique = set(slashtags)
         if len(unique) == len(slashtags) and "" not in unique:
-            signs = b"," if are_links else b",:\r\n"
-            return [*_joined(slashtags, ids, max_keys_bytes, report_bad_key, signs)]
+            return [*_joined(slashtags, ids, max_keys_bytes)]
     except (TypeError, AttributeError, ValueError):
         pass
     found = dict[str, LinkIds]()
@@ -179,28 +178,29 @@ def _joined(
     slashtags: Sequence[str],
     ids: Sequence[LinkIds],
     max_keys_bytes: int,
-    report_bad_key: ReportBadKey,
-    signs: bytes = b"",
+    report_bad_key: ReportBadKey | None = None,
 ) -> Iterator[Selector]:
-    """Yield batches that fit; without `signs` one that is too long is told of.
+    """Yield batches that fit.
 
-    `signs`: those that may break a rule of `check_slashtag`. Raises ValueError if a slashtag has one of them,
-    or is too long.
+    Without `report_bad_key` slashtags may be bad: raises ValueError if one is too long, or has a sign that
+    may break a rule of `check_slashtag`.
     """
     start, size = 0, MAX_KEYS
     while start < len(slashtags):
         several = slashtags[start : start + size]
         text = ",".join(several)
-        if any(map("".join(several).encode().__contains__, signs)):
+        data = text.encode()
+        has_sign = data.count(b",") >= len(several) or any(map(data.__contains__, b":\r\n"))
+        if report_bad_key is None and has_sign:
             raise ValueError
         # A byte takes three at most as it is sent: mostly that is enough to know that they fit.
-        if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
+        if 3 * len(data) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
             link_ids = tuple(ids[start : start + size])
             yield Selector(text, link_ids=link_ids if any(link_ids) else ())
         elif size > 1:
             size //= 2
             continue
-        elif signs:
+        elif report_bad_key is None:
             raise ValueError
         else:
             report_bad_key(text, InvalidRequestError(f"the slashtag {text[:40]!r}... is too long to send"))

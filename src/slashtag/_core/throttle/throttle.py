@@ -154,8 +154,7 @@ class Throttle:
         self._counts[self._is_above(ticket)][0] += 1
         if self._sum and ticket.sent > self._sum_from:
             self._sum = max(0.0, self._sum - LEAK)
-        if self._passed < ticket.sent:
-            self._passed = ticket.sent
+        self._passed = max(self._passed, ticket.sent)
         if is_probe and self.state == PROBING:
             self._reopened(ticket.sent, now)
 
