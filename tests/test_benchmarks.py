@@ -28,6 +28,7 @@ def test_a_script_tells_its_rows(script: str) -> None:
         assert set(row) == MEMBERS
         assert row["figure"] is not None or row["note"]
         assert (row["met"] is None) == (row["goal"] is None or row["figure"] is None)
+    assert len({row["what"] for row in rows}) == len(rows)
 
 
 def test_pacing_measures_peers_beside_the_throttle(

@@ -67,7 +67,7 @@ async def test_a_service_that_answers_nothing_gets_at_most_100_requests(
             assert (await other.stats.retry(stats, failures)).complete
 
 
-@pytest.mark.parametrize(("status", "concurrency"), [(400, 32), (500, 1), (500, 32)])
+@pytest.mark.parametrize(("status", "concurrency"), [(400, 1), (400, 32), (500, 1), (500, 32)])
 @pytest.mark.parametrize(
     ("good", "bad", "where"),
     [

@@ -154,6 +154,7 @@ def reach(case: Case, seed: int) -> tuple[float, int]:
         "2 % of answers are 500s: 20/s, burst 10",
         "few calls: 1 ahead, 20/s, near, told",
         "few calls: 4 ahead, 20/s, told",
+        "few calls: 8 ahead, 40/s, near",
         "few calls: 8 ahead, 40/s, near, told",
         "few calls: 8 ahead, FixedWindow 300/60 s",
         "round trips of 1 ms: 60/s, burst 5",
