@@ -259,16 +259,16 @@ class RunningSum(Generic[S]):
 
     def add(self, part: S, /) -> None:
         """Add statistics of this class."""
-        members = self._members
+        members, parts = self._members, self._parts
         for name in self._kind.DIMENSIONS:
             counts = getattr(part, name)
-            if self._parts == 0:
-                # A copy, if there is another part: to make one takes as long as to add it.
-                members[name] = counts
-                continue
-            if self._parts == 1:
+            if parts == 1:
+                # Not before there is another part: to copy a map takes as long as to add it.
                 members[name] = dict(members[name])
-            add_counts(members[name], counts)
+            if parts:
+                add_counts(members[name], counts)
+            else:
+                members[name] = counts
         for year, months in getattr(part, "clicks_breakdown", {}).items():
             add_counts(members["clicks_breakdown"].setdefault(year, {}), months)
         for name in self._numbers:

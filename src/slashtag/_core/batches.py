@@ -189,12 +189,11 @@ def _joined(
     while start < len(slashtags):
         several = slashtags[start : start + size]
         text = ",".join(several)
-        data = text.encode()
-        has_sign = data.count(b",") >= len(several) or any(map(data.__contains__, b":\r\n"))
+        has_sign = text.count(",") >= len(several) or ":" in text or "\r" in text or "\n" in text
         if report_bad_key is None and has_sign:
             raise ValueError
         # A byte takes three at most as it is sent: mostly that is enough to know that they fit.
-        if 3 * len(data) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
+        if 3 * len(text.encode()) <= max_keys_bytes or encoded_size(text) <= max_keys_bytes:
             link_ids = tuple(ids[start : start + size])
             yield Selector(text, link_ids=link_ids if any(link_ids) else ())
         elif size > 1:

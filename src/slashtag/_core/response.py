@@ -196,13 +196,13 @@ def answered_at(headers: Mapping[str, str], now: float = inf) -> float | None:
 
 
 def check_age(
-    call: Call[Any], headers: Mapping[str, str], now: float, scrubber: Scrubber = _NO_SECRETS
+    made_after: float, headers: Mapping[str, str], now: float, scrubber: Scrubber = _NO_SECRETS
 ) -> None:
-    """Raise UnexpectedResponseError for an answer that was made before the `made_after` of its call.
+    """Raise UnexpectedResponseError for an answer that was made before `Call.made_after`.
 
     It was made when it arrived, at `now`, less its Age; both are times of this machine, in epoch seconds.
     """
-    if call.made_after is not None and (made := now - _age(headers)) < call.made_after:
+    if (made := now - _age(headers)) < made_after:
         text = f"a cache answered, with what was so {now - made:.0f} s before"
         shown = scrubber.headers(headers)
         del headers  # as in `parse`

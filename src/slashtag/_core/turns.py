@@ -25,45 +25,43 @@ class Turns(Generic[T]):
     """Queues of the operations that wait, in the order of their turns."""
 
     def __init__(self) -> None:
-        self._queues: OrderedDict[Hashable, deque[T]] = OrderedDict()
+        #: The calls of each operation that waits; to ask whether it is empty is cheap.
+        self.queues: OrderedDict[Hashable, deque[T]] = OrderedDict()
         self._tried: set[T] = set()  # those that came back while the limit was exhausted
 
-    def __bool__(self) -> bool:
-        return bool(self._queues)
-
     def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(map(len, self.queues.values()))
 
     def __iter__(self) -> Iterator[T]:
-        return (item for queue in self._queues.values() for item in queue)
+        return (item for queue in self.queues.values() for item in queue)
 
     def put(self, operation: Hashable, item: T, *, is_back: bool = False, exhausted: bool = False) -> None:
         """Let a call of an operation wait; `is_back`: it was sent before; `exhausted`: the limit is."""
-        queue = self._queues.setdefault(operation, deque())
+        queue = self.queues.setdefault(operation, deque())
         (queue.appendleft if is_back else queue.append)(item)
         if is_back and exhausted:
             self._tried.add(item)
         if is_back and len(queue) == 1:
-            self._queues.move_to_end(operation, last=False)
+            self.queues.move_to_end(operation, last=False)
 
     def pop(self, *, exhausted: bool) -> T:
         """Take out the next call; raises StopIteration if none waits."""
-        operation = next(reversed(self._queues) if exhausted else iter(self._queues))
+        operation = next(reversed(self.queues) if exhausted else iter(self.queues))
         if exhausted:
-            untried = (each for each in reversed(self._queues) if self._queues[each][-1] not in self._tried)
+            untried = (each for each in reversed(self.queues) if self.queues[each][-1] not in self._tried)
             operation = next(untried, operation)
-        queue = self._queues.pop(operation)
+        queue = self.queues.pop(operation)
         item = queue.pop() if exhausted else queue.popleft()
         self._tried.discard(item)
         if queue:
-            self._queues[operation] = queue
+            self.queues[operation] = queue
         return item
 
     def remove(self, operation: Hashable, item: T) -> None:
         """Take out a call that waits no longer; nothing happens if it does not wait."""
-        queue = self._queues.get(operation, deque())
+        queue = self.queues.get(operation, deque())
         if item in queue:
             queue.remove(item)
             self._tried.discard(item)
             if not queue:
-                del self._queues[operation]
+                del self.queues[operation]

@@ -54,7 +54,12 @@ class Admission:
         `ticket`: that of its 429s. In an outage all have to, as one at a time finds out whether it is over.
         """
         throttle = self.throttle
-        if self._closing.is_set() or self._turns or throttle.outage.is_on or throttle.ready_at(now) > now:
+        if (
+            self._closing.is_set()
+            or self._turns.queues
+            or throttle.outage.is_on
+            or throttle.ready_at(now) > now
+        ):
             return None
         return throttle.depart(now, ticket)
 
@@ -104,11 +109,11 @@ class Admission:
 
     def pump(self) -> None:
         """Admit requests as the throttle allows, give up those whose time is over, set the timer."""
-        if not self._turns:
+        if not (queues := self._turns.queues):
             return
         loop, throttle = asyncio.get_running_loop(), self.throttle
         now = at = loop.time()
-        while self._turns and (at := throttle.ready_at(now)) <= now:
+        while queues and (at := throttle.ready_at(now)) <= now:
             waiter = self._turns.pop(exhausted=throttle.exhausted)
             # A task that is cancelled cancels what it waits for, before it can leave by itself.
             if not waiter.future.done():
@@ -116,7 +121,7 @@ class Admission:
         if max(now, throttle.paused_until) >= self._first_deadline or throttle.outage.is_on:
             self._give_up(now)
         # Without a time the next answer pumps.
-        at = min(at, self._first_deadline) if self._turns else inf
+        at = min(at, self._first_deadline) if queues else inf
         if at == self._timer_at:  # it is set already
             return
         if self._timer:

@@ -236,7 +236,8 @@ class Sender(Struct, eq=False):
         if made is not None and made < (metrics.oldest_answer or inf):
             metrics.oldest_answer = made
         # After these: the service has answered, though not as it is now.
-        check_age(call, response.headers, arrived, transport.scrubber)
+        if call.made_after is not None:
+            check_age(call.made_after, response.headers, arrived, transport.scrubber)
         if self.journal is not None:
             self.journal.keep(call, data, response.body, answered_at(response.headers, arrived))
         if log.isEnabledFor(DEBUG):

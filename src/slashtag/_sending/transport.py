@@ -99,9 +99,9 @@ class Transport:
         self._headers = CIMultiDict(self.credentials.headers if self.given or self.proxy else {})
         #: Of every request.
         self._options: dict[str, Any] = {"allow_redirects": False}
-        if self.given is not None:  # which may have others
+        if self.given:  # which may have others
             self._options |= {"timeout": _NO_TIMEOUT, "raise_for_status": False, "auto_decompress": True}
-        if self.proxy is not None:
+        if self.proxy:
             if self.base.scheme == "http":  # without a tunnel the proxy reads the request itself
                 self._headers.update(self.proxy.headers)
             else:
@@ -119,17 +119,17 @@ class Transport:
 
     def stop(self) -> None:
         """Refuse requests from now on; raises ConfigurationError in another event loop."""
-        if self.loop is not None:
+        if self.loop:
             self.bind()
         self.closed = True
 
     @property
     def _is_closed(self) -> bool:
-        return self.closed or (self.given is not None and self.given.closed)
+        return self.closed or bool(self.given and self.given.closed)
 
     def _http(self, *, is_fresh: bool) -> aiohttp.ClientSession:
         """Return the aiohttp session whose connections are pooled, or new for each request."""
-        if self.given is not None:
+        if self.given:
             return self.given
         if is_fresh not in self._own:
             trace = aiohttp.TraceConfig()
@@ -264,7 +264,7 @@ class Transport:
             if end <= now:
                 del self._ends[attempt]
                 task.cancel()
-        if self._timer is not None:
+        if self._timer:
             self._timer.cancel()
         self._next_end = end = min((end for end, _ in self._ends.values()), default=inf)
         if end < inf:

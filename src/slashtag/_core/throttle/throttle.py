@@ -124,7 +124,9 @@ class Throttle:
         ticket.sent = now
         self.in_flight += 1
         ready = self._due + SLACK if self.state == PACED else self._due
-        idle = max(0.0, now - max(ready, self._paused_until, self._held))
+        idle = now - max(ready, self._paused_until, self._held)
+        if idle < 0.0:
+            idle = 0.0
         self._idle += idle
         if self.outage.is_on:
             self._probe = ticket
@@ -154,7 +156,8 @@ class Throttle:
         self._counts[self._is_above(ticket)][0] += 1
         if self._sum and ticket.sent > self._sum_from:
             self._sum = max(0.0, self._sum - LEAK)
-        self._passed = max(self._passed, ticket.sent)
+        if ticket.sent > self._passed:
+            self._passed = ticket.sent
         if is_probe and self.state == PROBING:
             self._reopened(ticket.sent, now)
 

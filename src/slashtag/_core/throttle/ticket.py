@@ -5,7 +5,7 @@ from math import inf
 from msgspec import Struct
 
 
-class Ticket(Struct, eq=False):
+class Ticket(Struct, eq=False, gc=False):
     """One call: its request in flight, and the 429s that it met."""
 
     sent: float = 0.0
