@@ -192,7 +192,7 @@ def answered_at(headers: Mapping[str, str], now: float = inf) -> float | None:
     RFC 9111, 5.1.
     """
     date = http_date(headers.get("Date") or "")
-    return None if date is None else min(date, now) - _age(headers)
+    return None if date is None else (date if date < now else now) - _age(headers)
 
 
 def check_age(
@@ -212,7 +212,7 @@ def check_age(
 def _age(headers: Mapping[str, str]) -> int:
     """Return the seconds that a cache has kept an answer; a value that is no number counts as absent."""
     age = headers.get("Age") or ""
-    return int(age) if age.isascii() and age.isdigit() else 0
+    return int(age) if age.isdigit() and age.isascii() else 0
 
 
 def _error(

@@ -99,7 +99,7 @@ class Sender(Struct, eq=False):
         """
         state = CallState(loop=self.transport.bind())
         self.metrics.requests += 1
-        if self.journal is not None and (body := self.journal.replay(call)) is not None:
+        if self.journal and (body := self.journal.replay(call)) is not None:
             self.metrics.replayed += 1
             # Let other tasks run, because a replay does not wait for anything.
             await asyncio.sleep(0)
@@ -204,13 +204,14 @@ class Sender(Struct, eq=False):
         metrics.attempts += 1
         metrics.retries += is_retry
         state.attempts += 1
+        # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
+        left = self.retry.max_elapsed - state.spent
         try:
             response = await transport.exchange(
                 # Its connection may be at fault, or where it leads.
                 replace(call, again=True) if is_retry else call,
                 ticket.sent,
-                # What is left of `max_elapsed` ends an attempt too, so that nothing takes longer than that.
-                min(self.timeout, self.retry.max_elapsed - state.spent),
+                left if left < self.timeout else self.timeout,
                 self.max_response_bytes,
             )
             status, size = response.status, len(response.body)
@@ -238,7 +239,7 @@ class Sender(Struct, eq=False):
         # After these: the service has answered, though not as it is now.
         if call.made_after is not None:
             check_age(call.made_after, response.headers, arrived, transport.scrubber)
-        if self.journal is not None:
+        if self.journal:
             self.journal.keep(call, data, response.body, answered_at(response.headers, arrived))
         if log.isEnabledFor(DEBUG):
             self._log_answer(call, now - ticket.sent, status=status, bytes=size)

@@ -124,7 +124,9 @@ class Throttle:
         ticket.sent = now
         self.in_flight += 1
         ready = self._due + SLACK if self.state == PACED else self._due
-        idle = now - max(ready, self._paused_until, self._held)
+        if ready < self._paused_until:
+            ready = self._paused_until
+        idle = now - (ready if ready > self._held else self._held)
         if idle < 0.0:
             idle = 0.0
         self._idle += idle
@@ -142,7 +144,7 @@ class Throttle:
         elif ticket.refusals < 2:
             self._since = min(self._since + idle, now)
             # What is late is not made up for.
-            self._due += max(0.0, now - max(ready, self._paused_until)) + 1 / self._pace(now)
+            self._due += max(0.0, now - ready) + 1 / self._pace(now)
         if self.state != PACED:
             self._due = now if self.in_flight < self._cap else inf
         return ticket
