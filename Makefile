@@ -17,9 +17,9 @@
 PYTHON :=
 ARGS :=
 COVERAGE := 98
-# One process more than there are cores: many tests wait for a server or a clock. Each takes tests that follow one
-# another, so that most modules have their fixtures once.
-JOBS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
+# A process for each core: one more would import and collect all once more, for few tests wait. Each takes tests that
+# follow one another, so that most modules have their fixtures once.
+JOBS := $(shell getconf _NPROCESSORS_ONLN) --dist worksteal
 
 ifeq ($(strip $(PYTHON)),)
 VENV := .venv

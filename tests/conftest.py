@@ -10,6 +10,7 @@ import signal
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # The workers that xdist starts are measured by `make coverage`, not the processes that tests start.
     if not config.getoption("numprocesses", None):
         os.environ.pop("COVERAGE_PROCESS_START", None)
+    if missing := [path for path in DIFFERS if not (config.rootpath / path).exists()]:
+        raise pytest.UsageError(f"tests/conftest.py: DIFFERS names {missing}, which are not there")
 
 
 #: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
@@ -59,26 +62,21 @@ DIFFERS = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--differs", action="store_true", help="run what may differ between Pythons")
-    parser.addoption(
-        "--eighth", type=int, metavar="N", help="run the tests of an eighth of the files, chosen by N"
-    )
+    parser.addoption("--part", metavar="K/N", help="run the tests of one in N files, chosen by K")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    number, differs = config.getoption("eighth"), config.getoption("differs")
-    if number is None and not differs:
-        return
-    if missing := [path for path in DIFFERS if not (config.rootpath / path).exists()]:
-        raise pytest.UsageError(f"tests/conftest.py: DIFFERS names {missing}, which are not there")
-
-    def is_chosen(item: pytest.Item) -> bool:
-        if differs and item.nodeid.startswith(DIFFERS):
-            return True
-        return number is not None and zlib.crc32(item.path.name.encode()) % 8 == number % 8
-
-    left_out = [item for item in items if not is_chosen(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if is_chosen(item)]
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that are not chosen: to import and collect all takes longer than some parts."""
+    part, differs = config.getoption("part"), config.getoption("differs")
+    if not (part or differs) or not collection_path.name.startswith("test_"):
+        return None
+    if differs and collection_path.relative_to(config.rootpath).as_posix().startswith(DIFFERS):
+        return None
+    if part:
+        chosen, of = map(int, part.split("/"))
+        if zlib.crc32(collection_path.name.encode()) % of == chosen % of:
+            return None
+    return True
 
 
 #: A collection that takes longer than this, in seconds, goes through much that is there to stay.

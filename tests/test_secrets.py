@@ -159,7 +159,7 @@ async def test_no_failure_shows_a_secret(kind: str, caplog: pytest.LogCaptureFix
         "apikey": APIKEY,
         "apisecret": APISECRET,
         "retry": RetryPolicy(max_attempts=2, backoff_base=0, max_wait=5),
-        "timeout": 0.5 if kind == "stall" else 5,
+        "timeout": 0.3 if kind == "stall" else 5,
         "max_response_bytes": 1_000 if kind == "too large" else 2**20,
     }
     for operation, given in ((get, False), (put, False), (put, True), (rename, False), (post, False)):

@@ -291,7 +291,7 @@ def try_law(seed: int) -> Counter[str]:
         return asyncio.run(run(Path(folder)))
 
 
-@examples(40)
+@examples(25)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_change_of_others_is_overwritten_and_none_is_made_twice_or_lost(seed: int) -> None:
     try_law(seed)

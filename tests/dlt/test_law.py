@@ -238,7 +238,7 @@ def run(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-@examples(25)
+@examples(16)
 def test_after_each_load_every_table_has_the_clicks_of_the_service(seed: int) -> None:
     with patch.object(_reconcile, "MOST_NAMES", 4):
         run(seed)

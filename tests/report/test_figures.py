@@ -42,7 +42,7 @@ def without_single(both: list[dict[str, int]]) -> list[dict[str, int]]:
     st.sampled_from(["previous", "last-year", "2024-02-01..2024-03-10"]),
     st.sampled_from(["all", "tag", "keys"]),
 )
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_every_figure_is_that_of_the_click_log(
     serve: Callable[..., Sandbox], first: date, days: int, zone: str | None, compare: str, what: str
 ) -> None:

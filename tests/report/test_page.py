@@ -14,6 +14,7 @@ from slashtag import ExportError, InvalidRequestError
 from slashtag.counts import Compared
 from slashtag.report import to_html, write
 from tests.report.figures import HOSTILE, Element, Seen, read, report
+from tests.support.laws import examples
 
 DIMENSIONS = ("tag", "destination", "country", "referrer", "device", "browser", "platform")
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\u202a-\u202e]")
@@ -58,6 +59,7 @@ def test_countries_have_names_and_other_labels_stay_as_they_are() -> None:
         assert labels == ["Germany" if name == "country" else "DE", "Unknown"]
 
 
+@examples(12)
 @given(
     st.lists(st.integers(0, 10**7), min_size=1, max_size=40),
     st.dictionaries(st.text(min_size=1, max_size=20), st.integers(0, 10**9), max_size=40),
