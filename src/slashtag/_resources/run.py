@@ -175,8 +175,8 @@ class StatsRun:
             if is_enough or self._in_row >= self._most_in_row:
                 raise self._last.with_traceback(None)  # which would grow each time
             # Whether it fails again is shown by one attempt. A slashtag alone for the first time has all.
-            has_failed = len(keys) > 1 or not self.alone.isdisjoint(keys)
-            if has_failed and not self._retried.isdisjoint(keys):
+            is_first = len(keys) == 1 and self.alone.isdisjoint(keys)
+            if not is_first and not self._retried.isdisjoint(keys):
                 call = replace(call, repeat="never")
         send = self._try_paths if call.path in SAMPLE_PATHS else self._sender.send
         try:

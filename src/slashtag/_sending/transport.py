@@ -172,7 +172,7 @@ class Transport:
         attempt, end, others = object(), now + timeout, task.cancelling()
         self._ends[attempt] = end, task
         if end < self._next_end:
-            self._end_late(-inf)
+            self._end_late(-inf)  # which sets the timer anew
         is_late = False
         try:
             try:
@@ -240,6 +240,7 @@ class Transport:
         """
         unsent = isinstance(error, _NOT_CONNECTED) if written is None else not written
         if self._is_closed:
+            # A write that may have been received has to end as one whose answer was lost.
             kind = SessionClosedError if unsent or call.method == "GET" else TransportError
             return kind("the session was closed during the request")
         if isinstance(error, UnicodeError):

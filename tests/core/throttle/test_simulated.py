@@ -189,13 +189,13 @@ def test_a_chance_cluster_of_429s_does_not_set_a_rate_that_lasts(
     scale: float, requests: int, told: float | None
 ) -> None:
     costs = []
-    for seed in range(62142, 62154):
+    for seed in range(62142, 62148):
         servers = [Strays(Server(Random(f"w{seed}")), 0.1, told) for _ in ("throttle", "ideal")]
         ideal = run(EachRetryAfter(), servers[1], requests, seed, scale=scale).time
         done = run(Throttle(CONCURRENCY), servers[0], requests, seed, scale=scale, give_up=1000)
         costs.append(done.time / ideal)
     assert median(costs) <= 1.75
-    assert sorted(costs)[-2] <= 10
+    assert max(costs) <= 10
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ class Throttle:
         # The measurement: when the limit opened; since then, requests accepted, and idle seconds.
         self._opened, self._accepted, self._idle = 0.0, 0, 0.0
         self._probe: Ticket | None = None
-        # In flight, accepted together (probing: those at the cluster less 429s); 0 if unknown; REFUTED.
+        # The number in flight that was accepted together: that at the last cluster, less each 429 that came
+        # while it was probed. Without one it is 0, and REFUTED if the limit is no such number.
         self._level: float = 0
         self._budget, self._width = 0, 0.0  # of a quota: requests, and seconds from one opening to the next
         self._rate = rate or inf  # of the curve; inf: none yet
@@ -142,7 +143,7 @@ class Throttle:
             self._probe = ticket
             self._pause(now + FLOOR)
         elif ticket.refusals < 2:
-            self._since = min(self._since + idle, now)
+            self._since += idle
             # What is late is not made up for.
             self._due += max(0.0, now - ready) + 1 / self._pace(now)
         if self.state != PACED:
