@@ -212,7 +212,8 @@ def check_age(
 def _age(headers: Mapping[str, str]) -> int:
     """Return the seconds that a cache has kept an answer; a value that is no number counts as absent."""
     age = headers.get("Age") or ""
-    return int(age) if age.isdigit() and age.isascii() else 0
+    # Nine digits are 31 years. Python refuses to read thousands.
+    return int(age[:9]) if age.isdigit() and age.isascii() else 0
 
 
 def _error(

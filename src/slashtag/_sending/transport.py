@@ -164,7 +164,7 @@ class Transport:
         """
         is_fresh = call.method != "GET" or call.again
         # Is no longer empty once the request may have been written; None: that is not known.
-        written: list[bool] | None = [] if is_fresh and self.given is None else None
+        written: list[bool] | None = [] if is_fresh and not self.given else None
         if self._is_closed:
             raise SessionClosedError("the session is closed")
         task = asyncio.current_task()
