@@ -124,6 +124,7 @@ class Throttle:
         ticket = previous or Ticket()
         ticket.sent = now
         self.in_flight += 1
+        # Each request comes here: `max` would take twice as long.
         ready = self._due + SLACK if self.state == PACED else self._due
         if ready < self._paused_until:
             ready = self._paused_until
