@@ -59,7 +59,18 @@ SATELLITES = {
 }
 #: Modules that know nothing of the service, which satellites may import too.
 LEAVES = {"_arrow", "_files", "_saved_logins", "_wording"}
-HEAVY = {"tenacity", "pyarrow", "altair", "vl_convert", "distributed", "dask", "dlt", "duckdb", "uvloop"}
+HEAVY = {
+    "tenacity",
+    "platformdirs",
+    "pyarrow",
+    "altair",
+    "vl_convert",
+    "distributed",
+    "dask",
+    "dlt",
+    "duckdb",
+    "uvloop",
+}
 #: Of the standard library, what the core may not import, beside all of other distributions but these.
 IMPURE = {"asyncio", "concurrent", "multiprocessing", "random", "secrets", "select", "socket", "ssl"}
 IMPURE |= {"subprocess", "threading", "time", "uuid"}

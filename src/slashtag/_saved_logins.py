@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 import msgspec
-import platformdirs
 from msgspec.structs import asdict, replace
 
 from ._core.secret import Secret
@@ -109,6 +108,9 @@ def check_variables() -> None:
 
 def _folder() -> Path | None:
     """Return the folder of the files, None for a user without a home."""
+    # Imported here: a session that is given its credentials needs no folder.
+    import platformdirs
+
     folder = platformdirs.user_config_path("slashtag", appauthor=False, roaming=True)
     return folder if folder.is_absolute() else None
 
