@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"tests/conftest.py: DIFFERS names {missing}, which are not there")
 
 
-#: What may differ between Pythons: sending, sessions, pickling, zones, the command line's start.
+#: What may differ between Pythons: sending, sessions, pickling, types, zones, the command line's start.
 DIFFERS = (
     "tests/sending/",
     "tests/cli/test_entry.py",
@@ -56,6 +56,7 @@ DIFFERS = (
     "tests/test_fanout.py",
     "tests/test_summed_statistics.py",
     "tests/test_session.py",
+    "tests/test_surface.py",
 )
 
 

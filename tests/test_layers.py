@@ -10,7 +10,6 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -124,10 +123,8 @@ class File:
         return {name for name in names if name.startswith("_")}
 
 
-@cache
-def files() -> list[File]:
-    """Return all files but the version that a build has written."""
-    return [File(path) for path in sorted(SRC.rglob("*.py")) if path.name != "_built.py"]
+#: Not the version that a build has written.
+FILES = [File(path) for path in sorted(SRC.rglob("*.py")) if path.name != "_built.py"]
 
 
 def imports_point_down(file: File) -> Iterator[str]:
@@ -154,10 +151,10 @@ def satellites_use_what_is_public_or_meant_for_them(file: File) -> Iterator[str]
             continue
         if found.module not in {"", "sandbox", *SATELLITES} or found.name.startswith("_"):
             yield f"line {found.line}: {found.module}.{found.name} is not declared in _internal"
-    session = next(each.text for each in files() if each.module == "_session")
+    session = next(each.text for each in FILES if each.module == "_session")
     section = session.partition("    # -- for what is built on top")[2].partition("    # -- ")[0]
     known = {"_replace", *re.findall(r"^    (?:async )?def (\w+)", section, re.MULTILINE)}
-    known |= {name for each in files() if each.unit == file.unit for name in each.private_names()}
+    known |= {name for each in FILES if each.unit == file.unit for name in each.private_names()}
     for node in file.nodes:
         if not isinstance(node, ast.Attribute) or not re.match("_(?!_)", node.attr) or node.attr in known:
             continue
@@ -209,22 +206,22 @@ RULES: list[Callable[[File], Iterator[str]]] = [
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_package_keeps_the_rule(rule: Callable[[File], Iterator[str]]) -> None:
-    assert {file.module: found for file in files() if (found := list(rule(file)))} == {}
+    assert {file.module: found for file in FILES if (found := list(rule(file)))} == {}
 
 
 def test_every_name_that_is_declared_for_satellites_is_used() -> None:
-    declared = next(file.text for file in files() if file.module == "_internal")
+    declared = next(file.text for file in FILES if file.module == "_internal")
     names = set(re.findall(r"import (\w+) as \1", declared))
     assert len(names) <= 10
-    used = {found.name for file in files() if file.unit in SATELLITES for found in file.imports}
+    used = {found.name for file in FILES if file.unit in SATELLITES for found in file.imports}
     assert names - used == set()
 
 
 def test_no_modules_import_each_other() -> None:
     """Also inside one folder, and for types only."""
-    known = {file.module for file in files()}
-    graph = {file.module: set[str]() for file in files()}
-    for file in files():
+    known = {file.module for file in FILES}
+    graph = {file.module: set[str]() for file in FILES}
+    for file in FILES:
         for found in file.imports:
             if found.module is not None:
                 name = f"{found.module}.{found.name}".lstrip(".")

@@ -226,7 +226,8 @@ NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp()
     [
         ({"Date": "Mon, 01 Jan 2024 12:00:00 GMT", "Age": "-5"}, NOON),
         ({"Date": "Mon, 01 Jan 2024 12:00:00 GMT", "Age": "0" * 5_000}, NOON),
-        ({"Date": "yesterday"}, None),
+        ({"Date": "Mon, 01 Jan 2024 12:00:00 GMT"}, NOON),
+        ({"Date": "yesterday", "Age": "5"}, None),
     ],
 )
 def test_an_age_that_is_none_is_left_out_and_without_a_date_nothing_is_known(
